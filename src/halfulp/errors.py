@@ -1,0 +1,111 @@
+"""The exceptions of halfulp, and the register of the constraints they enforce.
+
+Every message says *operator: argument=value: rule; what is accepted* and ends with the label of the constraint, for
+example ``max_pool2d: stride=(0, 1): every stride must be >= 1 [W3]``. The labels are those of ``docs/spec.md``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CONSTRAINTS",
+    "DTypeError",
+    "HalfulpError",
+    "PolicyError",
+    "ShapeError",
+    "TapeError",
+]
+
+CONSTRAINTS: dict[str, str] = {
+    # Windows (every operator with a kernel)
+    "W1": "every kernel size is an integer >= 1",
+    "W2": "every padding is an integer >= 0, a pair of them, or one of 'valid', 'same', 'same_lower'",
+    "W3": "every stride is an integer >= 1",
+    "W4": "every dilation is an integer >= 1",
+    "W5": "a window is not larger than the padded input",
+    "W6": "sequences that describe the same spatial axes have the same length, and at least one fixes the rank",
+    "W7": "the input has at least as many axes as there are spatial axes",
+    # Inputs
+    "I1": "the element type is supported by the operator",
+    "I2": "all scalars of a call are of one kind",
+    "I3": "the operator gets the number of inputs that it takes",
+    "I4": "a tangent has the shape and element type of its primal",
+    "I5": "a cotangent has the shape and element type of the output",
+    "I6": "`out` has the shape and element type of the output and can be written",
+    "I7": "the output's size fits in memory addresses",
+    # Policies
+    "P1": "ties is 'first', 'last', 'all' or 'split'",
+    "P2": "nan is 'propagate', 'ignore' or 'raise'",
+    "P3": "under nan='raise' no input cell is NaN",
+    "P4": "precision is 'correct' or 'fast'",
+    "P5": "a flag is True or False",
+    # Average
+    "A1": "divisor_override is None or an integer other than 0",
+    # Smooth maximum
+    "S1": "beta is a finite real number other than 0",
+    "S2": "the scalar has exp and log",
+    # Adaptive and global pooling
+    "D1": "every output size is an integer >= 1, or None to keep the input's size",
+    "G1": "ndim is an integer >= 1",
+    # Convolution
+    "C1": "the input has ndim + 1 or ndim + 2 axes",
+    "C2": "the weight has ndim + 2 axes, none of its kernel sizes 0",
+    "C3": "groups is an integer >= 1 that divides the channels",
+    "C4": "the weight's channels match the input's",
+    "C5": "the bias is one vector with an element per output channel",
+    # Transposed convolution
+    "T1": "every output_padding is an integer >= 0 and smaller than the stride or the dilation",
+    "T2": "every output size is at least 1",
+    # Exact numbers
+    "X1": "only finite numbers have an exact rational value",
+    "X2": "a target of rounding is float16, bfloat16, float32 or float64",
+    # The tape
+    "E1": "a node id is the position of a node of this tape",
+    "E2": "a node's inputs have shapes that fit the operation",
+    "E3": "a cotangent has the shape and kind of the node's value",
+    "E4": "only a scalar output may leave its cotangent out",
+    "E5": "all values that meet in a node are of one scalar kind",
+    "E6": "an operator has forward, jvp and vjp",
+}
+"""Label -> the constraint in one sentence."""
+
+
+class HalfulpError(Exception):
+    """The base of every exception that halfulp raises on purpose.
+
+    >>> from halfulp import HalfulpError, MaxPool
+    >>> try:
+    ...     MaxPool((2, 2), stride=(0, 1))
+    ... except HalfulpError as error:
+    ...     print(error)
+    ...     print(error.label)
+    max_pool2d: stride=(0, 1): every stride must be >= 1 [W3]
+    W3
+    """
+
+    def __init__(self, operator: str, argument: str, rule: str, label: str) -> None:
+        if label not in CONSTRAINTS:
+            raise KeyError(f"unknown constraint label {label!r}")
+        self.operator = operator
+        self.argument = argument
+        self.rule = rule
+        self.label = label
+        super().__init__(operator, argument, rule, label)
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.argument}: {self.rule} [{self.label}]"
+
+
+class ShapeError(HalfulpError, ValueError):
+    """A size, rank or shape that does not fit."""
+
+
+class DTypeError(HalfulpError, TypeError):
+    """An element type or scalar kind that an operator does not take."""
+
+
+class PolicyError(HalfulpError, ValueError):
+    """A setting that is not one of the accepted ones, or an input that the chosen policy refuses."""
+
+
+class TapeError(HalfulpError, ValueError):
+    """A use of the tape that has no meaning."""

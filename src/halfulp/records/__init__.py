@@ -1,0 +1,35 @@
+"""The operators as values: frozen, hashable, checked at construction, and nothing about how they are evaluated."""
+
+from halfulp.records._base import Array, Interpreter, Operator, Pullback, Shape, set_interpreter
+from halfulp.records._window import WindowOperator
+from halfulp.records.adaptive_avg_pool import AdaptiveAvgPool
+from halfulp.records.adaptive_max_pool import AdaptiveMaxPool
+from halfulp.records.adaptive_pool import AdaptiveOperator
+from halfulp.records.avg_pool import AvgPool
+from halfulp.records.conv import Conv, ConvolutionOperator
+from halfulp.records.conv_transpose import ConvTranspose
+from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalOperator
+from halfulp.records.max_pool import MaxPool
+from halfulp.records.smooth_max_pool import SmoothMaxPool
+
+__all__ = [
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AdaptiveOperator",
+    "Array",
+    "AvgPool",
+    "Conv",
+    "ConvTranspose",
+    "ConvolutionOperator",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "GlobalOperator",
+    "Interpreter",
+    "MaxPool",
+    "Operator",
+    "Pullback",
+    "Shape",
+    "SmoothMaxPool",
+    "WindowOperator",
+    "set_interpreter",
+]

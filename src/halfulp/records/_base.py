@@ -1,0 +1,137 @@
+"""The base of all operator records, and the seam through which their methods reach an interpreter.
+
+A record is data: a frozen, hashable dataclass that has checked its own arguments. How it is evaluated (by the kernels,
+by the specification) is decided in a layer above, which installs itself here with :func:`set_interpreter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfulp.errors import ShapeError
+
+Array: TypeAlias = NDArray[Any]
+Shape: TypeAlias = tuple[int, ...]
+PerAxis: TypeAlias = Any
+"""A field given as one integer or one per spatial axis; a built record holds a tuple of ints."""
+PaddingLike: TypeAlias = Any
+"""Padding as given: an integer, one integer or pair per axis, or a mode; a record holds a `geometry.Padding`."""
+Pullback: TypeAlias = Callable[[Any], tuple[Any, ...]]
+
+
+class Interpreter(Protocol):
+    """What evaluates records: forward, JVP and VJP, together or not at all."""
+
+    def forward(self, op: Operator, inputs: tuple[Any, ...]) -> Any: ...
+
+    def jvp(self, op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]: ...
+
+    def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]: ...
+
+
+_interpreter: Interpreter | None = None
+
+
+def set_interpreter(interpreter: Interpreter) -> None:
+    """Make ``interpreter`` the one that evaluates every record."""
+    global _interpreter
+    _interpreter = interpreter
+
+
+def _current() -> Interpreter:
+    if _interpreter is None:  # only reachable without `import halfulp`
+        raise RuntimeError("no interpreter is installed: import halfulp")
+    return _interpreter
+
+
+@dataclass(frozen=True, repr=False)
+class Operator:
+    """An operator as a value: it can be compared, hashed, printed, and applied.
+
+    >>> import numpy as np
+    >>> from halfulp import MaxPool
+    >>> op = MaxPool((2, 2))
+    >>> op.output_shape((1, 4, 6))
+    (1, 2, 3)
+    >>> op(np.arange(16.0).reshape(4, 4))
+    array([[ 5.,  7.],
+           [13., 15.]])
+    """
+
+    arity: ClassVar[int] = 1
+    """How many inputs the operator takes; a convolution's bias may be None or left out."""
+
+    @property
+    def name(self) -> str:
+        """The operator's functional name, with its rank if it is 1, 2 or 3."""
+        raise AssertionError("every record names itself")
+
+    def output_shape(self, *input_shapes: Shape) -> Shape:
+        """The output's shape for inputs of these shapes, or a ShapeError that says why there is none."""
+        raise AssertionError("every record knows its output shape")
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The operator's value."""
+        return _current().forward(self, inputs)
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """The value and its derivative in the direction ``tangents``, as ``jax.jvp`` gives them."""
+        return _current().jvp(self, tuple(primals), tuple(tangents))
+
+    def vjp(self, *primals: Any) -> tuple[Any, Pullback]:
+        """The value and a pullback from an output cotangent to a tuple of input cotangents, as ``jax.vjp`` gives them.
+
+        The pullback may be called any number of times.
+        """
+        return _current().vjp(self, primals)
+
+    def __repr__(self) -> str:
+        shown = []
+        for position, field in enumerate(fields(self)):
+            value = getattr(self, field.name)
+            if self._is_default(field.name, value, field.default):
+                continue
+            text = _compact(field.name, value)
+            shown.append(text if position == 0 else f"{field.name}={text}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _is_default(self, name: str, value: Any, default: Any) -> bool:
+        if default is MISSING:
+            return False
+        if isinstance(value, tuple) and isinstance(default, int):
+            return all(v == default or v == (default, default) for v in value)
+        return bool(value == default)
+
+
+def _compact(name: str, value: Any) -> str:
+    """A field as its user would write it: symmetric padding as one number, pairs only where they differ."""
+    if name == "padding" and isinstance(value, tuple) and all(before == after for before, after in value):
+        sizes = {before for before, _ in value}
+        return str(sizes.pop()) if len(sizes) == 1 else repr(tuple(before for before, _ in value))
+    if name in ("stride", "dilation", "output_padding") and isinstance(value, tuple) and len(set(value)) == 1:
+        return repr(value[0])
+    return repr(value)
+
+
+def ranked(name: str, ndim: int) -> str:
+    """``max_pool`` with rank 2 is ``max_pool2d``; ranks without a suffixed form keep the plain name."""
+    return f"{name}{ndim}d" if 1 <= ndim <= 3 else name
+
+
+def split_spatial(operator: str, shape: Shape, ndim: int) -> tuple[Shape, Shape]:
+    """(leading axes, spatial axes) of an input shape."""
+    if len(shape) < ndim:
+        raise ShapeError(
+            operator, f"input shape={shape}", f"the last {ndim} axes are spatial, but there are {len(shape)}", "W7"
+        )
+    return shape[: len(shape) - ndim], shape[len(shape) - ndim :]
+
+
+def is_integer(value: object) -> bool:
+    """An integer that is not a truth value."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))

@@ -1,0 +1,26 @@
+"""The record of adaptive average pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from halfulp.records._base import PerAxis
+from halfulp.records.adaptive_pool import AdaptiveOperator
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptiveAvgPool(AdaptiveOperator):
+    """The mean of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.
+
+    >>> import numpy as np
+    >>> AdaptiveAvgPool((2,))(np.array([1.0, 2.0, 6.0]))
+    array([1.5, 4. ])
+    """
+
+    output_size: PerAxis
+
+    base_name: ClassVar[str] = "adaptive_avg_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_output_size()

@@ -1,0 +1,49 @@
+"""The record of average pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from halfulp.errors import ShapeError
+from halfulp.records import _arguments as arguments
+from halfulp.records._base import PaddingLike, PerAxis, is_integer
+from halfulp.records._window import WindowOperator
+
+
+@dataclass(frozen=True, repr=False)
+class AvgPool(WindowOperator):
+    """The mean of every window. Padded zeros are counted, unless ``count_include_pad=False``.
+
+    ``divisor_override`` replaces the number of cells that the sum is divided by. Cells that only ``ceil_mode`` reaches,
+    beyond the padding, are never counted. An average over no cell is 0.
+
+    >>> import numpy as np
+    >>> AvgPool((2,), padding=1)(np.array([2.0, 4.0]))
+    array([1., 2.])
+    >>> AvgPool((2,), padding=1, count_include_pad=False)(np.array([2.0, 4.0]))
+    array([2., 4.])
+    """
+
+    kernel_size: PerAxis
+    stride: PerAxis = None
+    padding: PaddingLike = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+    dilation: PerAxis = 1
+
+    base_name: ClassVar[str] = "avg_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_window()
+        include = arguments.flag(self.name, "count_include_pad", self.count_include_pad)
+        object.__setattr__(self, "count_include_pad", include)
+        divisor = self.divisor_override
+        if divisor is None:
+            return
+        if not is_integer(divisor) or divisor == 0 or abs(divisor) >= 2**63:
+            raise ShapeError(
+                self.name, f"divisor_override={divisor!r}", "must be None or an integer other than 0", "A1"
+            )
+        object.__setattr__(self, "divisor_override", int(divisor))

@@ -1,0 +1,74 @@
+"""The records of global pooling: one window over everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from halfulp.errors import ShapeError
+from halfulp.records import _arguments as arguments
+from halfulp.records._base import Operator, Shape, is_integer, ranked, split_spatial
+
+
+class GlobalOperator(Operator):
+    """An operator over all cells of the last ``ndim`` axes."""
+
+    base_name: str
+    ndim: Any
+    keepdims: bool
+
+    @property
+    def name(self) -> str:
+        return ranked(self.base_name, self.ndim)
+
+    def _normalise_global(self) -> None:
+        if not is_integer(self.ndim) or self.ndim < 1:
+            raise ShapeError(self.base_name, f"ndim={self.ndim!r}", "must be an integer >= 1", "G1")
+        object.__setattr__(self, "ndim", int(self.ndim))
+        object.__setattr__(self, "keepdims", arguments.flag(self.name, "keepdims", self.keepdims))
+
+    def output_shape(self, *input_shapes: Shape) -> Shape:
+        (shape,) = input_shapes
+        leading, spatial = split_spatial(self.name, tuple(shape), self.ndim)
+        return leading + ((1,) * len(spatial) if self.keepdims else ())
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalAvgPool(GlobalOperator):
+    """The mean of all cells; ``keepdims`` keeps every spatial axis with size 1.
+
+    >>> import numpy as np
+    >>> GlobalAvgPool(2)(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    array([[3.]])
+    """
+
+    ndim: int
+    keepdims: bool = True
+
+    base_name: ClassVar[str] = "global_avg_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_global()
+
+
+@dataclass(frozen=True, repr=False)
+class GlobalMaxPool(GlobalOperator):
+    """The maximum of all cells; by default every maximiser gets the full cotangent (``ties="all"``).
+
+    >>> import numpy as np
+    >>> output, pullback = GlobalMaxPool(1).vjp(np.array([3.0, 1.0, 3.0]))
+    >>> pullback(np.array([1.0]))
+    (array([1., 0., 1.]),)
+    """
+
+    ndim: int
+    keepdims: bool = True
+    ties: str = "all"
+    nan: str = "propagate"
+
+    base_name: ClassVar[str] = "global_max_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_global()
+        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
+        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
