@@ -1,4 +1,10 @@
 // Registers the Python module; every operator's bindings stand in their own file.
-#include <nanobind/nanobind.h>
+#include "bindings.hpp"
+#include "numpy_array.hpp"
 
-NB_MODULE(_core, module) { module.doc() = "The compiled core of halfulp."; }
+NB_MODULE(_core, module) {
+  module.doc() = "The compiled core of halfulp.";
+  halfulp::bindings::import_numpy();
+  halfulp::bindings::register_errors(module);
+  halfulp::bindings::register_settings(module);
+}

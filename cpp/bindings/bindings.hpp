@@ -1,0 +1,11 @@
+// One registration function per file of bindings; module.cpp calls them all.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace halfulp::bindings {
+
+void register_errors(nanobind::module_& module);
+void register_settings(nanobind::module_& module);
+
+}  // namespace halfulp::bindings

@@ -1,0 +1,37 @@
+// Threads and instruction sets.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "bindings.hpp"
+#include "halfulp/isa.hpp"
+#include "halfulp/parallel.hpp"
+
+namespace halfulp::bindings {
+namespace {
+
+std::vector<std::string> isa_names() {
+  std::vector<std::string> names;
+  for (const Isa isa : available_isas()) names.emplace_back(name_of(isa));
+  return names;
+}
+
+void force_isa(const std::string& name) {
+  if (!set_isa(name)) throw nanobind::value_error(("no such instruction set here: " + name).c_str());
+}
+
+}  // namespace
+
+void register_settings(nanobind::module_& module) {
+  module.def("get_num_threads", &num_threads, "The number of threads that kernels use.");
+  module.def("set_num_threads", &set_num_threads, nanobind::arg("count"),
+             "Set the number of threads; 0 leaves it to OpenMP.");
+  module.def("available_isas", &isa_names, "The instruction sets of this processor that kernels are compiled for.");
+  module.def("get_isa", [] { return std::string(name_of(current_isa())); }, "The instruction set in use.");
+  module.def("set_isa", &force_isa, nanobind::arg("name"), "Force an instruction set; for tests.");
+}
+
+}  // namespace halfulp::bindings
