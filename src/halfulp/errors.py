@@ -58,6 +58,7 @@ CONSTRAINTS: dict[str, str] = {
     # Exact numbers
     "X1": "only finite numbers have an exact rational value",
     "X2": "a target of rounding is float16, bfloat16, float32 or float64",
+    "X3": "a ball that is rounded lies within one rounding interval",
     # The tape
     "E1": "a node id is the position of a node of this tape",
     "E2": "a node's inputs have shapes that fit the operation",

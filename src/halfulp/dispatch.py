@@ -1,0 +1,61 @@
+"""Which interpreter evaluates an operator: kernels for float and integer arrays, the specification for objects.
+
+A value with ``__halfulp_apply__`` (a traced value of the tape) decides for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from halfulp import kernels, spec
+from halfulp.records import Operator, Pullback, _inputs, set_interpreter
+
+
+class Dispatch:
+    """The interpreter behind ``op(x)``, ``op.jvp`` and ``op.vjp``."""
+
+    def forward(self, op: Operator, inputs: tuple[Any, ...]) -> Any:
+        """The operator's value."""
+        for value in inputs:
+            if hasattr(value, "__halfulp_apply__"):
+                return value.__halfulp_apply__(op, inputs)
+        if _for_kernels(op, inputs):
+            return kernels.forward(op, inputs)
+        return spec.forward(op, *inputs)
+
+    def jvp(self, op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        """The value and its derivative along the tangents."""
+        if _for_kernels(op, primals):
+            return kernels.jvp(op, primals, tangents)
+        return spec.jvp(op, primals, tangents)
+
+    def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
+        """The value and a pullback, which keeps its own copy of what it needs."""
+        if _for_kernels(op, primals):
+            return kernels.vjp(op, primals)
+        arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
+        output = spec.forward(op, *arrays)
+        if arrays[0] is not None:
+            _inputs.differentiable(op, arrays[0])
+
+        def pullback(cotangent: Any) -> tuple[Any, ...]:
+            return spec.vjp(op, arrays, cotangent)
+
+        return output, pullback
+
+
+def indices(op: Any, x: Any) -> tuple[Any, Any]:
+    """The value of a hard max and the flat index of the cell that gives it."""
+    if _for_kernels(op, (x,)):
+        return kernels.forward_with_indices(op, x)
+    return spec.forward(op, x), spec.indices(op, x)
+
+
+def _for_kernels(op: Operator, inputs: tuple[Any, ...]) -> bool:
+    """Whether these inputs are arrays of machine numbers."""
+    return kernels.supports(op) and np.asarray(inputs[0]).dtype != object if inputs else False
+
+
+set_interpreter(Dispatch())

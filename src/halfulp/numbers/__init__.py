@@ -1,0 +1,18 @@
+"""Numbers: floating-point formats, exact rationals and extended reals, and the one correct rounding between them."""
+
+from halfulp.numbers._extended import Extended
+from halfulp.numbers._formats import FORMATS, Format, float_format, is_float
+from halfulp.numbers._rounding import exact, lift, round_ball, round_rational, rounded
+
+__all__ = [
+    "FORMATS",
+    "Extended",
+    "Format",
+    "exact",
+    "float_format",
+    "is_float",
+    "lift",
+    "round_ball",
+    "round_rational",
+    "rounded",
+]

@@ -1,0 +1,110 @@
+"""Checks of the arrays that an operator gets: their number, element types and shapes. Both interpreters use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from halfulp.errors import DTypeError, PolicyError, ShapeError
+from halfulp.numbers import is_float
+from halfulp.records._base import Array, Operator
+
+_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool")
+
+
+def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
+    """The inputs as arrays of native byte order, all of one kind, padded with None to the operator's arity."""
+    least = 1 if op.arity == 1 else 2
+    if not least <= len(inputs) <= op.arity or any(value is None for value in inputs[:least]):
+        takes = "one input" if op.arity == 1 else "x, weight and optionally a bias"
+        raise ShapeError(op.name, f"{len(inputs)} inputs", f"takes {takes}", "I3")
+    arrays = tuple(None if value is None else as_array(op, value) for value in inputs)
+    first = arrays[0]
+    for array in arrays[1:]:
+        if array is not None and first is not None and array.dtype != first.dtype:
+            raise DTypeError(
+                op.name,
+                f"dtypes {first.dtype} and {array.dtype}",
+                "all inputs must have one element type; convert with astype",
+                "I2",
+            )
+    return arrays + (None,) * (op.arity - len(arrays))
+
+
+def as_array(op: Operator, value: Any) -> Array:
+    """One input as an array of an element type that the operator takes, in native byte order."""
+    array = np.asarray(value)
+    dtype = array.dtype
+    if dtype == object or is_float(dtype):
+        return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+    if dtype.kind in "iub" and type(op).__name__ in _SELECTING:
+        return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+    accepted = "float16, bfloat16, float32, float64 or objects (exact numbers)"
+    if type(op).__name__ in _SELECTING:
+        accepted = "a float, integer or bool type or objects (exact numbers)"
+    hint = "; convert with astype" if dtype.kind in "iub" else ""
+    raise DTypeError(op.name, f"input dtype={dtype}", f"must be {accepted}{hint}", "I1")
+
+
+def differentiable(op: Operator, array: Array) -> None:
+    """Only real numbers have derivatives: integers and truth values are refused."""
+    if array.dtype.kind in "iub":
+        raise DTypeError(
+            op.name, f"input dtype={array.dtype}", "integers have no derivative; convert with astype to a float type", "I1"
+        )
+
+
+def as_tangents(op: Operator, primals: Sequence[Array | None], tangents: Sequence[Any]) -> tuple[Array | None, ...]:
+    """The tangents as arrays like their primals; None is a tangent that is not there (not for a single input)."""
+    given = tuple(tangents) + (None,) * (len(primals) - len(tangents))
+    if len(given) != len(primals) or (op.arity == 1 and given[0] is None):
+        raise ShapeError(op.name, f"{len(tangents)} tangents", "takes one tangent for each primal", "I4")
+    out: list[Array | None] = []
+    for primal, tangent in zip(primals, given, strict=True):
+        if tangent is None:
+            out.append(None)
+            continue
+        if primal is None:
+            raise ShapeError(op.name, "a tangent for an absent bias", "must be None", "I4")
+        out.append(_like(op, "tangent", "its primal", tangent, primal.shape, primal.dtype, "I4"))
+    return tuple(out)
+
+
+def as_cotangent(op: Operator, cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """The cotangent as an array like the output."""
+    return _like(op, "cotangent", "the output", cotangent, shape, dtype, "I5")
+
+
+def _like(
+    op: Operator, name: str, whose: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], label: str
+) -> Array:
+    array = np.asarray(value)
+    if array.shape != shape:
+        raise ShapeError(op.name, f"{name} shape={array.shape}", f"must be {shape}, the shape of {whose}", label)
+    if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+        raise DTypeError(
+            op.name, f"{name} dtype={array.dtype}", f"must be {dtype}, the element type of {whose}", label
+        )
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def refuse_nan(op: Any, x: Array) -> None:
+    """Under nan="raise", name the first NaN."""
+    if getattr(op, "nan", None) != "raise" or x.dtype.kind in "iub":
+        return
+    if x.dtype == object:
+        found = [i for i, value in enumerate(x.ravel()) if _is_nan(value)][:1]
+    else:
+        found = np.flatnonzero(np.isnan(x.ravel()))[:1].tolist()
+    if found:
+        where = tuple(int(i) for i in np.unravel_index(found[0], x.shape))
+        raise PolicyError(op.name, f"nan='raise', input{list(where)}", f"is NaN, the first of them, at {where}", "P3")
+
+
+def _is_nan(value: Any) -> bool:
+    answer = getattr(value, "is_nan", None)
+    if answer is None:
+        return bool(value != value)
+    return bool(answer() if callable(answer) else answer)

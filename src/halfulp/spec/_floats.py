@@ -1,0 +1,45 @@
+"""Float arrays in the specification: lift exactly, evaluate, round once.
+
+Finite floats are rationals. Rationals know no sign of zero, so where a zero goes in and a zero comes out the
+evaluation is repeated over extended reals, which do; so it is where an infinity or NaN goes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from halfulp.numbers import exact, lift, rounded
+
+Array = np.ndarray[Any, Any]
+Arrays = tuple[Array | None, ...]
+
+
+def over_floats(compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
+    """The results of ``compute`` on lifted arrays, rounded to the arrays' dtype; None stays None."""
+    present = [array for array in arrays if array is not None]
+    dtype = present[0].dtype.newbyteorder("=")
+    if dtype.kind in "iub":
+        results = compute(*(None if a is None else exact(a.astype(np.int64) if dtype.kind == "b" else a) for a in arrays))
+        return tuple(None if r is None else _integers(r, dtype) for r in results)
+    doubles = [array.astype(np.float64) for array in present]
+    if all(np.isfinite(d).all() for d in doubles):
+        results = compute(*(None if a is None else exact(a) for a in arrays))
+        signs_matter = any((d == 0).any() for d in doubles)
+        if not (signs_matter and any(_has_zero(r) for r in results)):
+            return _rounded(results, dtype)
+    return _rounded(compute(*(None if a is None else lift(a) for a in arrays)), dtype)
+
+
+def _has_zero(result: Array | None) -> bool:
+    return result is not None and any(value == 0 for value in result.ravel())
+
+
+def _rounded(results: Arrays, dtype: np.dtype[Any]) -> Arrays:
+    return tuple(None if r is None else rounded(r, dtype) for r in results)
+
+
+def _integers(result: Array, dtype: np.dtype[Any]) -> Array:
+    return np.array([int(v.p) for v in result.ravel()], dtype=object).astype(dtype).reshape(result.shape)

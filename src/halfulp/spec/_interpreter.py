@@ -1,0 +1,154 @@
+"""Evaluates records by the specification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from halfulp import records
+from halfulp.records import Operator, _inputs
+from halfulp.spec import (
+    _smooth_planes,
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    conv,
+    conv_transpose,
+    global_pool,
+    max_pool,
+    smooth_max_pool,
+)
+from halfulp.spec._floats import over_floats
+from halfulp.spec._pooling import Pooling, planes
+from halfulp.spec._scalars import unify
+
+Array = np.ndarray[Any, Any]
+
+
+class Rule(Protocol):
+    """The meaning of an operator over object arrays: forward, JVP and VJP, all three."""
+
+    forward: Callable[..., Array]
+    jvp: Callable[..., Array]
+    vjp: Callable[..., tuple[Array | None, ...]]
+
+
+_RULES: dict[type[Operator], Rule] = {}
+
+
+def register(record: type[Operator], rule: Any) -> None:
+    """Give a record its meaning; a rule without all of forward, jvp and vjp is refused."""
+    missing = [name for name in ("forward", "jvp", "vjp") if not callable(getattr(rule, name, None))]
+    if missing:
+        raise TypeError(f"{record.__name__} cannot be registered without {' and '.join(missing)}")
+    _RULES[record] = rule
+
+
+register(records.MaxPool, max_pool.RULE)
+register(records.AvgPool, avg_pool.RULE)
+register(records.SmoothMaxPool, smooth_max_pool.RULE)
+register(records.AdaptiveAvgPool, adaptive_avg_pool.RULE)
+register(records.AdaptiveMaxPool, adaptive_max_pool.RULE)
+register(records.GlobalAvgPool, global_pool.AVG_RULE)
+register(records.GlobalMaxPool, global_pool.MAX_RULE)
+register(records.Conv, conv)
+register(records.ConvTranspose, conv_transpose)
+
+
+def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
+    """The value of an operator, exactly; for float arrays, the exact value rounded once.
+
+    >>> from fractions import Fraction
+    >>> from halfulp import AvgPool, spec
+    >>> spec.forward(AvgPool((3,)), np.array([Fraction(1), Fraction(2), Fraction(2)]))
+    array([Fraction(5, 3)], dtype=object)
+    """
+    arrays = _checked(op, inputs)
+    rule = _RULES[type(op)]
+    if arrays[0].dtype == object:
+        return rule.forward(op, unify(op.name, arrays), progress=progress)
+    if isinstance(op, records.SmoothMaxPool):
+        return _smooth_planes.forward(op, arrays[0], progress)
+    return over_floats(lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)[0]
+
+
+def indices(op: Any, x: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The flat index, within its plane, of the cell that gives each value of a hard max; -1 where there is none.
+
+    >>> from halfulp import MaxPool, spec
+    >>> spec.indices(MaxPool((2,), stride=1), np.array([1.0, 3.0, 3.0]))
+    array([1, 1])
+    """
+    (array,) = _checked(op, (x,))
+    rule = _RULES[type(op)]
+    assert isinstance(rule, Pooling)
+    walk = rule.walk(op, array.shape)
+    found = [
+        max_pool.max_pool_index(op, [plane[i] for i in window.cells], window.cells)
+        for plane in planes(array, rule.spatial(op, array.shape))
+        for window in walk
+    ]
+    return np.array(found, dtype=np.int64).reshape(op.output_shape(array.shape))
+
+
+def jvp(
+    op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress: bool = False
+) -> tuple[Array, Array]:
+    """The value and its derivative along the tangents.
+
+    >>> from fractions import Fraction
+    >>> from halfulp import MaxPool, spec
+    >>> x, t = np.array([Fraction(1), Fraction(3)]), np.array([Fraction(10), Fraction(20)])
+    >>> spec.jvp(MaxPool((2,)), (x,), (t,))
+    (array([Fraction(3, 1)], dtype=object), array([Fraction(20, 1)], dtype=object))
+    """
+    arrays = _checked(op, primals)
+    _inputs.differentiable(op, arrays[0])
+    directions = _inputs.as_tangents(op, arrays, tangents)
+    output = forward(op, *arrays, progress=progress)
+    rule = _RULES[type(op)]
+    count = len(arrays)
+    if arrays[0].dtype == object:
+        together = unify(op.name, (*arrays, *directions))
+        return output, rule.jvp(op, together[:count], together[count:], progress=progress)
+    if isinstance(op, records.SmoothMaxPool):
+        assert directions[0] is not None
+        return output, _smooth_planes.jvp(op, arrays[0], directions[0], progress)
+    (tangent,) = over_floats(
+        lambda *xs: (rule.jvp(op, xs[:count], xs[count:], progress=progress),), (*arrays, *directions)
+    )
+    return output, tangent
+
+
+def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = False) -> tuple[Array | None, ...]:
+    """The cotangents of the inputs: the transpose of the derivative, applied to a cotangent of the output.
+
+    >>> from fractions import Fraction
+    >>> from halfulp import AvgPool, spec
+    >>> spec.vjp(AvgPool((2,)), (np.array([Fraction(1), Fraction(3)]),), np.array([Fraction(1)]))
+    (array([Fraction(1, 2), Fraction(1, 2)], dtype=object),)
+    """
+    arrays = _checked(op, primals)
+    _inputs.differentiable(op, arrays[0])
+    shape = op.output_shape(*(None if a is None else a.shape for a in arrays))  # type: ignore[arg-type]
+    g = _inputs.as_cotangent(op, cotangent, shape, arrays[0].dtype)
+    rule = _RULES[type(op)]
+    if arrays[0].dtype == object:
+        *xs, g = unify(op.name, (*arrays, g))  # type: ignore[misc,assignment]
+        return rule.vjp(op, tuple(xs), g, progress=progress)
+    if isinstance(op, records.SmoothMaxPool):
+        return (_smooth_planes.vjp(op, arrays[0], g, progress),)
+    return over_floats(lambda *xs: rule.vjp(op, xs[:-1], xs[-1], progress=progress), (*arrays, g))
+
+
+def _checked(op: Operator, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """The inputs as arrays that the operator takes, with shapes that fit, and free of NaN if it refuses NaN."""
+    if type(op) not in _RULES:
+        raise TypeError(f"{type(op).__name__} has no specification; register one with halfulp.spec.register")
+    arrays = _inputs.as_arrays(op, inputs)
+    op.output_shape(*(None if a is None else a.shape for a in arrays))  # type: ignore[arg-type]
+    if arrays[0] is not None:
+        _inputs.refuse_nan(op, arrays[0])
+    return arrays

@@ -1,0 +1,132 @@
+"""What the specification asks of a scalar, whatever its type: its kind, its zero, its exp and log, a sum of terms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq, fmpz
+
+from halfulp.errors import DTypeError
+from halfulp.numbers import Extended
+
+_EXACT = (fmpq, Fraction, int)
+
+
+def kind_of(scalar: Any) -> str:
+    """The name of the number system that a scalar belongs to; integers belong to all of them."""
+    if isinstance(scalar, (bool, np.bool_)):
+        return "bool"
+    if isinstance(scalar, (int, fmpz, np.integer)):
+        return "int"
+    if isinstance(scalar, (float, np.floating)):
+        return "float"
+    if isinstance(scalar, (complex, np.complexfloating)):
+        return "complex"
+    root = type(scalar).__module__.partition(".")[0]
+    # The expressions of a symbolic library have many classes but are one number system.
+    return root if root == "sympy" else type(scalar).__name__
+
+
+def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple[np.ndarray[Any, Any] | None, ...]:
+    """Check that all scalars of a call are of one kind, and lift integers to rationals where they stand alone."""
+    kinds = {kind_of(scalar) for array in arrays if array is not None for scalar in array.ravel()}
+    others = sorted(kinds - {"int"})
+    for kind in others:
+        if kind in ("bool", "complex", "str", "bytes", "NoneType"):
+            raise DTypeError(
+                operator, f"scalars of kind {kind}", "must be ordered numbers, such as Fraction, fmpq, arb or float", "I1"
+            )
+    if len(others) > 1:
+        raise DTypeError(
+            operator, f"scalars of kinds {', '.join(others)}", "all scalars of a call must be of one kind", "I2"
+        )
+    if kinds == {"int"}:
+        return tuple(None if a is None else _map(a, lambda v: fmpq(int(v))) for a in arrays)
+    if "int" in kinds:
+        unit = next(v for a in arrays if a is not None for v in a.ravel() if kind_of(v) != "int")
+        return tuple(None if a is None else _map(a, lambda v: _like(v, unit)) for a in arrays)
+    return tuple(arrays)
+
+
+def _like(value: Any, unit: Any) -> Any:
+    """``value``, or the scalar of ``unit``'s kind that an integer means."""
+    return value if kind_of(value) != "int" else unit * 0 + int(value)
+
+
+def _map(array: np.ndarray[Any, Any], function: Any) -> np.ndarray[Any, Any]:
+    return filled(array.shape, [function(v) for v in array.ravel()])
+
+
+def filled(shape: tuple[int, ...], values: list[Any]) -> np.ndarray[Any, Any]:
+    """An object array of this shape; NumPy is never asked to look inside the values."""
+    out = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out.reshape(shape)
+
+
+def zero_of(arrays: Iterable[np.ndarray[Any, Any] | None]) -> Any:
+    """The zero of the scalars in these arrays; a rational zero if there are none."""
+    for array in arrays:
+        if array is not None and array.size:
+            return zero_like(array.flat[0])
+    return fmpq(0)
+
+
+def zero_like(scalar: Any) -> Any:
+    """The zero of a scalar's number system."""
+    if isinstance(scalar, Extended):
+        return Extended(fmpq(0))
+    for kind in (fmpq, arb, Fraction, float):
+        if isinstance(scalar, kind):
+            return kind(0)
+    return scalar * 0
+
+
+def total(terms: Sequence[Any]) -> Any:
+    """The sum of at least one term. It starts from the first term, so that a sum of negative zeros keeps its sign."""
+    return reduce(add, terms)
+
+
+def is_nan(scalar: Any) -> bool:
+    """Whether a scalar is not a number: the only one that differs from itself."""
+    return bool(scalar.is_nan()) if isinstance(scalar, arb) else bool(scalar != scalar)
+
+
+def hull(balls: Iterable[arb]) -> arb:
+    """A ball that encloses all of these."""
+    return reduce(lambda a, b: a.union(b), balls)
+
+
+def exp(operator: str, scalar: Any) -> Any:
+    """e to the power of a scalar."""
+    return _transcendental(operator, "exp", scalar)
+
+
+def log(operator: str, scalar: Any) -> Any:
+    """The natural logarithm of a scalar."""
+    return _transcendental(operator, "log", scalar)
+
+
+def _transcendental(operator: str, function: str, scalar: Any) -> Any:
+    if isinstance(scalar, (float, np.floating)):
+        return getattr(math, function)(scalar)
+    if isinstance(scalar, _EXACT) or not hasattr(scalar, function):
+        if kind_of(scalar) == "sympy":
+            import sympy
+
+            return getattr(sympy, function)(scalar)
+        raise DTypeError(
+            operator,
+            f"scalars of kind {type(scalar).__name__}",
+            f"a scalar with {function} is needed: flint.arb, float, a float array, sympy, or any type with the methods "
+            "exp() and log()",
+            "S2",
+        )
+    return getattr(scalar, function)()

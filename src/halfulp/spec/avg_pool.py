@@ -1,0 +1,55 @@
+"""Average pooling: y = (sum of the counted cells) / n.
+
+The counted cells are the real ones and, if ``count_include_pad``, the zeros of the padding; n is their number, or
+``divisor_override``. An average over no cell is 0.
+
+    forward   sum(x) / n
+    JVP       sum(t) / n: the average is linear
+    VJP       g / n to every real cell
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from halfulp.geometry import Window, windows
+from halfulp.records import AvgPool, Shape
+from halfulp.spec._pooling import Pooling
+from halfulp.spec._scalars import total
+
+
+def avg_pool_windows(op: AvgPool, spatial: Shape) -> Iterable[Window]:
+    """The sliding windows of a plane."""
+    return windows(op.axes(spatial))
+
+
+def divisor(op: Any, cells: int, padded: int) -> int:
+    """What a window's sum is divided by; 0 where no cell is counted."""
+    counted = cells + (padded if op.count_include_pad else 0)
+    return counted if counted == 0 or op.divisor_override is None else int(op.divisor_override)
+
+
+def mean(zero: Any, values: Sequence[Any], n: int, with_zero: bool = False) -> Any:
+    """The sum of the values over n, a padded zero among them if asked for; 0 if n is 0."""
+    terms = [*values, zero] if with_zero else list(values)
+    return total(terms) / n if n else zero
+
+
+def avg_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int) -> Any:
+    """The mean of a window."""
+    return mean(zero, values, divisor(op, len(values), padded), op.count_include_pad and padded > 0)
+
+
+def avg_pool_jvp_value(op: Any, zero: Any, values: Sequence[Any], tangents: Sequence[Any], padded: int) -> Any:
+    """The mean of the tangents of a window."""
+    return avg_pool_value(op, zero, tangents, padded)
+
+
+def avg_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: Any, padded: int) -> list[Any]:
+    """An equal share of the cotangent for every real cell."""
+    n = divisor(op, len(values), padded)
+    return [cotangent / n for _ in values]
+
+
+RULE = Pooling(avg_pool_windows, avg_pool_value, avg_pool_jvp_value, avg_pool_vjp_values)
