@@ -1,1 +1,56 @@
-"""Convolution and pooling with one right answer."""
+"""Convolution and pooling with one right answer.
+
+Every operator has an exact, executable specification with both derivatives, and every fast path returns the correctly
+rounded value of that specification, bit for bit.
+
+>>> import numpy as np
+>>> import halfulp as hu
+>>> hu.max_pool2d(np.arange(16.0).reshape(4, 4), 2)
+array([[ 5.,  7.],
+       [13., 15.]])
+"""
+
+from importlib.metadata import version as _version
+
+from halfulp import geometry, spec
+from halfulp.errors import DTypeError, HalfulpError, PolicyError, ShapeError, TapeError
+from halfulp.functional import *
+from halfulp.functional import __all__ as _functional
+from halfulp.numbers import exact, rounded
+from halfulp.records import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool,
+    Operator,
+    SmoothMaxPool,
+)
+
+__version__ = _version("halfulp")
+
+__all__ = [
+    "AdaptiveAvgPool",
+    "AdaptiveMaxPool",
+    "AvgPool",
+    "Conv",
+    "ConvTranspose",
+    "DTypeError",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "HalfulpError",
+    "MaxPool",
+    "Operator",
+    "PolicyError",
+    "ShapeError",
+    "SmoothMaxPool",
+    "TapeError",
+    "exact",
+    "geometry",
+    "rounded",
+    "spec",
+    *_functional,
+]

@@ -55,7 +55,7 @@ def indices(op: Any, x: Any) -> tuple[Any, Any]:
 
 def _for_kernels(op: Operator, inputs: tuple[Any, ...]) -> bool:
     """Whether these inputs are arrays of machine numbers."""
-    return kernels.supports(op) and np.asarray(inputs[0]).dtype != object if inputs else False
+    return kernels.supports(op) and np.asarray(inputs[0]).dtype.kind != "O" if inputs else False
 
 
 set_interpreter(Dispatch())

@@ -12,9 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.errors import ShapeError
@@ -141,9 +140,7 @@ def resolve_padding(
     if padding == "valid":
         return ((0, 0),) * len(sizes)
     lower = padding == "same_lower"
-    return tuple(
-        same_padding(n, k, s, d, lower) for n, k, s, d in zip(sizes, kernel, stride, dilation, strict=True)
-    )
+    return tuple(same_padding(n, k, s, d, lower) for n, k, s, d in zip(sizes, kernel, stride, dilation, strict=True))
 
 
 def window_axes(
@@ -184,9 +181,7 @@ def windows(axes: Sequence[Axis]) -> Iterator[Window]:
     [Window(cells=(0,), padded=1), Window(cells=(1, 2), padded=0)]
     """
     sizes = tuple(axis.size for axis in axes)
-    per_axis = [
-        [(axis.real_cells(o), axis.counted(o)) for o in range(axis.output_size)] for axis in axes
-    ]
+    per_axis = [[(axis.real_cells(o), axis.counted(o)) for o in range(axis.output_size)] for axis in axes]
     for choice in product(*per_axis):
         ranges = [real for real, _ in choice]
         cells = tuple(flat_index(position, sizes) for position in product(*ranges))
@@ -259,8 +254,7 @@ def unpad(array: NDArray[Any], padding: int | Sequence[int | tuple[int, int]]) -
         if before < 0 or after < 0:
             raise ShapeError("unpad", f"padding={padding}", "every padding must be >= 0", "W2")
         if before + after > size:
-            raise ShapeError(
-                "unpad", f"padding={padding}", f"removes more than the {size} cells of an axis", "W5"
-            )
-    cut = tuple(slice(before, size - after) for size, (before, after) in zip(sizes, pairs, strict=True))
-    return cast("NDArray[Any]", array[(..., *cut)])
+            raise ShapeError("unpad", f"padding={padding}", f"removes more than the {size} cells of an axis", "W5")
+    kept = (slice(before, size - after) for size, (before, after) in zip(sizes, pairs, strict=True))
+    index: Any = (Ellipsis, *kept)
+    return array[index]

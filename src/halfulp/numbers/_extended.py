@@ -103,23 +103,23 @@ class Extended:
         if not isinstance(other, (Extended, int)):
             return NotImplemented
         other = _extended(other)
-        return not self.is_nan and not other.is_nan and self._key() == other._key()
+        return bool(not self.is_nan and not other.is_nan and self._key() == other._key())
 
     def __hash__(self) -> int:
         return hash(self._key())
 
     def __gt__(self, other: Any) -> bool:
         other = _extended(other)
-        return not self.is_nan and not other.is_nan and self._key() > other._key()
+        return bool(not self.is_nan and not other.is_nan and self._key() > other._key())
 
     def __lt__(self, other: Any) -> bool:
         return bool(_extended(other) > self)
 
     def __ge__(self, other: Any) -> bool:
-        return self > other or self == other
+        return bool(self > other or self == other)
 
     def __le__(self, other: Any) -> bool:
-        return self < other or self == other
+        return bool(self < other or self == other)
 
     def __repr__(self) -> str:
         if self.value is None:

@@ -50,6 +50,4 @@ def float_format(dtype: Any, operator: str = "rounded") -> Format:
             return FORMATS[dtype]
         return _BY_DTYPE[np.dtype(dtype).newbyteorder("=")]
     except (KeyError, TypeError):
-        raise DTypeError(
-            operator, f"dtype={dtype!r}", "must be float16, bfloat16, float32 or float64", "X2"
-        ) from None
+        raise DTypeError(operator, f"dtype={dtype!r}", "must be float16, bfloat16, float32 or float64", "X2") from None

@@ -22,7 +22,7 @@ def exact(array: Any) -> NDArray[Any]:
     array([1/2, 13421773/134217728], dtype=object)
     """
     values = np.asarray(array)
-    if values.dtype == object:
+    if values.dtype.kind == "O":
         return _filled(values.shape, [_rational(v) for v in values.ravel()])
     if values.dtype.kind in "iu":
         return _filled(values.shape, [fmpq(int(v)) for v in values.ravel().tolist()])
@@ -56,10 +56,7 @@ def rounded(exact_array: Any, dtype: Any) -> NDArray[Any]:
     array([ 0.33333334,         inf, -0.        ], dtype=float32)
     """
     target = float_format(dtype)
-    if isinstance(exact_array, np.ndarray):
-        values = exact_array
-    else:
-        values = np.array(exact_array, dtype=object)
+    values = exact_array if isinstance(exact_array, np.ndarray) else np.array(exact_array, dtype=object)
     floats = [_round_one(v, target) for v in values.ravel().tolist()]
     return np.array(floats, dtype=np.float64).astype(target.dtype).reshape(values.shape)
 
@@ -82,10 +79,8 @@ def round_rational(numerator: int, denominator: int, target: Format) -> float:
         unit = denominator
     if 2 * remainder > unit or (2 * remainder == unit and quotient & 1):
         quotient += 1
-    if quotient.bit_length() + quantum - 1 > target.emax:
-        result = math.inf
-    else:
-        result = math.ldexp(quotient, quantum)
+    overflows = quotient.bit_length() + quantum - 1 > target.emax
+    result = math.inf if overflows else math.ldexp(quotient, quantum)
     return -result if numerator < 0 else result
 
 

@@ -37,7 +37,7 @@ def as_array(op: Operator, value: Any) -> Array:
     """One input as an array of an element type that the operator takes, in native byte order."""
     array = np.asarray(value)
     dtype = array.dtype
-    if dtype == object or is_float(dtype):
+    if dtype.kind == "O" or is_float(dtype):
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
     if dtype.kind in "iub" and type(op).__name__ in _SELECTING:
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
@@ -52,7 +52,10 @@ def differentiable(op: Operator, array: Array) -> None:
     """Only real numbers have derivatives: integers and truth values are refused."""
     if array.dtype.kind in "iub":
         raise DTypeError(
-            op.name, f"input dtype={array.dtype}", "integers have no derivative; convert with astype to a float type", "I1"
+            op.name,
+            f"input dtype={array.dtype}",
+            "integers have no derivative; convert with astype to a float type",
+            "I1",
         )
 
 
@@ -84,9 +87,7 @@ def _like(
     if array.shape != shape:
         raise ShapeError(op.name, f"{name} shape={array.shape}", f"must be {shape}, the shape of {whose}", label)
     if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
-        raise DTypeError(
-            op.name, f"{name} dtype={array.dtype}", f"must be {dtype}, the element type of {whose}", label
-        )
+        raise DTypeError(op.name, f"{name} dtype={array.dtype}", f"must be {dtype}, the element type of {whose}", label)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -94,7 +95,7 @@ def refuse_nan(op: Any, x: Array) -> None:
     """Under nan="raise", name the first NaN."""
     if getattr(op, "nan", None) != "raise" or x.dtype.kind in "iub":
         return
-    if x.dtype == object:
+    if x.dtype.kind == "O":
         found = [i for i, value in enumerate(x.ravel()) if _is_nan(value)][:1]
     else:
         found = np.flatnonzero(np.isnan(x.ravel()))[:1].tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from halfulp.geometry import Axis, Padding, window_axes
 from halfulp.records import _arguments as arguments
@@ -12,7 +12,7 @@ from halfulp.records._base import Operator, Shape, ranked, split_spatial
 class WindowOperator(Operator):
     """An operator that slides a window over the last axes. A mixin without fields: each record lists its own."""
 
-    base_name: str
+    base_name: ClassVar[str]
     kernel_size: Any
     stride: Any
     padding: Any

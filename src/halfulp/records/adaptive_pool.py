@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
@@ -12,7 +12,7 @@ from halfulp.records._base import Operator, Shape, is_integer, ranked, split_spa
 class AdaptiveOperator(Operator):
     """An operator over the bins [floor(i*in/out), ceil((i+1)*in/out)) of every spatial axis."""
 
-    base_name: str
+    base_name: ClassVar[str]
     output_size: Any
 
     @property

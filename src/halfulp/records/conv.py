@@ -14,7 +14,7 @@ from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, is_inte
 class ConvolutionOperator(Operator):
     """What convolution and transposed convolution share: inputs (x, weight, bias or None) and their checks."""
 
-    base_name: str
+    base_name: ClassVar[str]
     arity: ClassVar[int] = 3
     ndim: Any
     stride: Any
@@ -49,7 +49,10 @@ class ConvolutionOperator(Operator):
         ndim = self.ndim
         if len(x) not in (ndim + 1, ndim + 2):
             raise ShapeError(
-                self.name, f"input shape={x}", f"must be (channels, …) or (batch, channels, …) with {ndim} spatial axes", "C1"
+                self.name,
+                f"input shape={x}",
+                f"must be (channels, …) or (batch, channels, …) with {ndim} spatial axes",
+                "C1",
             )
         if len(weight) != ndim + 2:
             raise ShapeError(

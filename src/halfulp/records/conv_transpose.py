@@ -58,7 +58,10 @@ class ConvTranspose(ConvolutionOperator):
         sizes = tuple(axis.size for axis in axes)
         if min(sizes) < 1:
             raise ShapeError(
-                self.name, f"input shape=(…, {', '.join(map(str, spatial))})", f"would give an output of size {sizes}", "T2"
+                self.name,
+                f"input shape=(…, {', '.join(map(str, spatial))})",
+                f"would give an output of size {sizes}",
+                "T2",
             )
         return tuple(axes)
 
@@ -66,7 +69,8 @@ class ConvTranspose(ConvolutionOperator):
         """The padding that is cut off the output along one axis; ``surplus`` is what "same" cuts."""
         padding = self.padding
         if not isinstance(padding, str):
-            return padding[axis]
+            before, after = padding[axis]
+            return int(before), int(after)
         if padding == "valid":
             return 0, 0
         if surplus < 0:

@@ -13,7 +13,7 @@ from halfulp.records._base import Operator, Shape, is_integer, ranked, split_spa
 class GlobalOperator(Operator):
     """An operator over all cells of the last ``ndim`` axes."""
 
-    base_name: str
+    base_name: ClassVar[str]
     ndim: Any
     keepdims: bool
 

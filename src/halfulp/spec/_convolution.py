@@ -94,12 +94,7 @@ def form(axes: Sequence[Axis], outputs: Shape, groups: int) -> Form:
     sizes = tuple(axis.size for axis in axes)
     kernel = tuple(axis.kernel for axis in axes)
     per_axis = [
-        [
-            (o, tap, cell)
-            for o in range(count)
-            for tap, cell in enumerate(axis.cells(o))
-            if 0 <= cell < axis.size
-        ]
+        [(o, tap, cell) for o in range(count) for tap, cell in enumerate(axis.cells(o)) if 0 <= cell < axis.size]
         for axis, count in zip(axes, outputs, strict=True)
     ]
     links = []

@@ -22,7 +22,9 @@ def over_floats(compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
     present = [array for array in arrays if array is not None]
     dtype = present[0].dtype.newbyteorder("=")
     if dtype.kind in "iub":
-        results = compute(*(None if a is None else exact(a.astype(np.int64) if dtype.kind == "b" else a) for a in arrays))
+        results = compute(
+            *(None if a is None else exact(a.astype(np.int64) if dtype.kind == "b" else a) for a in arrays)
+        )
         return tuple(None if r is None else _integers(r, dtype) for r in results)
     doubles = [array.astype(np.float64) for array in present]
     if all(np.isfinite(d).all() for d in doubles):
@@ -42,4 +44,5 @@ def _rounded(results: Arrays, dtype: np.dtype[Any]) -> Arrays:
 
 
 def _integers(result: Array, dtype: np.dtype[Any]) -> Array:
-    return np.array([int(v.p) for v in result.ravel()], dtype=object).astype(dtype).reshape(result.shape)
+    flat: Array = np.array([int(v.p) for v in result.ravel()], dtype=object).astype(dtype)
+    return flat.reshape(result.shape)

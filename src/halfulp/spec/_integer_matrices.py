@@ -77,7 +77,7 @@ def _integers(*arrays: Array) -> tuple[list[Array], int]:
     return scaled, overall
 
 
-def _columns(form: Form, x: Array) -> fmpz_mat:
+def _columns(form: Form, x: Array) -> Any:
     """The matrix with a row for every (channel, tap) and a column for every position; 0 where there is no link."""
     columns = np.zeros((x.shape[0], form.taps, form.positions), dtype=object)
     if form.links:
@@ -86,8 +86,9 @@ def _columns(form: Form, x: Array) -> fmpz_mat:
     return _matrix(columns.reshape(-1, form.positions))
 
 
-def _matrix(rows: Array) -> fmpz_mat:
-    return fmpz_mat(*rows.shape, [int(v) for v in rows.ravel()])
+def _matrix(rows: Array) -> Any:
+    height, width = rows.shape
+    return fmpz_mat(height, width, [int(v) for v in rows.ravel()])
 
 
 def _store(target: Array, numerators: Any, denominator: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from halfulp import records
-from halfulp.records import Operator, _inputs
+from halfulp.records import Operator, Shape, _inputs
 from halfulp.spec import (
     _smooth_planes,
     adaptive_avg_pool,
@@ -67,14 +67,16 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     """
     arrays = _checked(op, inputs)
     rule = _RULES[type(op)]
-    if arrays[0].dtype == object:
+    if arrays[0].dtype.kind == "O":
         return rule.forward(op, unify(op.name, arrays), progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
-    return over_floats(lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)[0]
+    (output,) = over_floats(lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)
+    assert output is not None
+    return output
 
 
-def indices(op: Any, x: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+def indices(op: Any, x: Any) -> Array:
     """The flat index, within its plane, of the cell that gives each value of a hard max; -1 where there is none.
 
     >>> from halfulp import MaxPool, spec
@@ -90,12 +92,11 @@ def indices(op: Any, x: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         for plane in planes(array, rule.spatial(op, array.shape))
         for window in walk
     ]
-    return np.array(found, dtype=np.int64).reshape(op.output_shape(array.shape))
+    shape: Shape = op.output_shape(array.shape)
+    return np.array(found, dtype=np.int64).reshape(shape)
 
 
-def jvp(
-    op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress: bool = False
-) -> tuple[Array, Array]:
+def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress: bool = False) -> tuple[Array, Array]:
     """The value and its derivative along the tangents.
 
     >>> from fractions import Fraction
@@ -110,7 +111,7 @@ def jvp(
     output = forward(op, *arrays, progress=progress)
     rule = _RULES[type(op)]
     count = len(arrays)
-    if arrays[0].dtype == object:
+    if arrays[0].dtype.kind == "O":
         together = unify(op.name, (*arrays, *directions))
         return output, rule.jvp(op, together[:count], together[count:], progress=progress)
     if isinstance(op, records.SmoothMaxPool):
@@ -119,6 +120,7 @@ def jvp(
     (tangent,) = over_floats(
         lambda *xs: (rule.jvp(op, xs[:count], xs[count:], progress=progress),), (*arrays, *directions)
     )
+    assert tangent is not None
     return output, tangent
 
 
@@ -135,8 +137,8 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
     shape = op.output_shape(*(None if a is None else a.shape for a in arrays))  # type: ignore[arg-type]
     g = _inputs.as_cotangent(op, cotangent, shape, arrays[0].dtype)
     rule = _RULES[type(op)]
-    if arrays[0].dtype == object:
-        *xs, g = unify(op.name, (*arrays, g))  # type: ignore[misc,assignment]
+    if arrays[0].dtype.kind == "O":
+        *xs, g = unify(op.name, (*arrays, g))  # type: ignore[assignment]
         return rule.vjp(op, tuple(xs), g, progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)

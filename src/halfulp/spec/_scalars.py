@@ -40,7 +40,10 @@ def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple
     for kind in others:
         if kind in ("bool", "complex", "str", "bytes", "NoneType"):
             raise DTypeError(
-                operator, f"scalars of kind {kind}", "must be ordered numbers, such as Fraction, fmpq, arb or float", "I1"
+                operator,
+                f"scalars of kind {kind}",
+                "must be ordered numbers, such as Fraction, fmpq, arb or float",
+                "I1",
             )
     if len(others) > 1:
         raise DTypeError(

@@ -104,7 +104,7 @@ def smooth_value(cells: Cells, target: Format) -> float:
             return _round(exponent / cells.beta, target)
     top = max(s)
 
-    def ball() -> arb:
+    def ball() -> Any:
         small = reduce(lambda a, b: a + b, (arb(c) * arb(a - top).exp() for a, c in s.items() if a != top), arb(0))
         return (arb(top) + (small + (s[top] - 1)).log1p()) / arb(cells.beta)
 

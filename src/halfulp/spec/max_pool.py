@@ -56,7 +56,7 @@ def undecided(op: Any, values: Sequence[Any]) -> list[int]:
     usable = [i for i, value in enumerate(values) if not is_nan(value)]
     if len(usable) < len(values) and (op.nan != "ignore" or not usable):
         return []
-    floor = max((values[i].lower() for i in usable))
+    floor = max(values[i].lower() for i in usable)
     possible = [i for i in usable if not values[i] < floor]
     decided = len(possible) == 1 or all(values[i].is_exact() for i in possible)
     return [] if decided else possible

@@ -88,6 +88,4 @@ def smooth_max_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotang
     return [weight * cotangent for weight in weights(op, zero, values, padded)] if values else []
 
 
-RULE = Pooling(
-    smooth_max_pool_windows, smooth_max_pool_value, smooth_max_pool_jvp_value, smooth_max_pool_vjp_values
-)
+RULE = Pooling(smooth_max_pool_windows, smooth_max_pool_value, smooth_max_pool_jvp_value, smooth_max_pool_vjp_values)
