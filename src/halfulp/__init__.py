@@ -16,6 +16,7 @@ from halfulp import geometry, spec
 from halfulp.errors import DTypeError, HalfulpError, PolicyError, ShapeError, TapeError
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
+from halfulp.kernels import get_num_threads, set_num_threads
 from halfulp.numbers import exact, rounded
 from halfulp.records import (
     AdaptiveAvgPool,
@@ -50,7 +51,9 @@ __all__ = [
     "TapeError",
     "exact",
     "geometry",
+    "get_num_threads",
     "rounded",
+    "set_num_threads",
     "spec",
     *_functional,
 ]

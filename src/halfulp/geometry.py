@@ -257,4 +257,5 @@ def unpad(array: NDArray[Any], padding: int | Sequence[int | tuple[int, int]]) -
             raise ShapeError("unpad", f"padding={padding}", f"removes more than the {size} cells of an axis", "W5")
     kept = (slice(before, size - after) for size, (before, after) in zip(sizes, pairs, strict=True))
     index: Any = (Ellipsis, *kept)
-    return array[index]
+    view: NDArray[Any] = array[index]
+    return view

@@ -45,4 +45,5 @@ def _rounded(results: Arrays, dtype: np.dtype[Any]) -> Arrays:
 
 def _integers(result: Array, dtype: np.dtype[Any]) -> Array:
     flat: Array = np.array([int(v.p) for v in result.ravel()], dtype=object).astype(dtype)
-    return flat.reshape(result.shape)
+    flat.shape = result.shape
+    return flat
