@@ -102,6 +102,11 @@ def is_nan(scalar: Any) -> bool:
     return bool(scalar.is_nan()) if isinstance(scalar, arb) else bool(scalar != scalar)
 
 
+def can_be_nan(scalar: Any) -> bool:
+    """Whether numbers of this kind include NaN: rationals do not."""
+    return not isinstance(scalar, _EXACT)
+
+
 def hull(balls: Iterable[arb]) -> arb:
     """A ball that encloses all of these."""
     return reduce(lambda a, b: a.union(b), balls)

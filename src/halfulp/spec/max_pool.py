@@ -22,7 +22,7 @@ from flint import arb
 from halfulp.geometry import Window, windows
 from halfulp.records import MaxPool, Shape
 from halfulp.spec._pooling import Pooling
-from halfulp.spec._scalars import hull, is_nan, total
+from halfulp.spec._scalars import can_be_nan, hull, is_nan, total
 
 
 def max_pool_windows(op: MaxPool, spatial: Shape) -> Iterable[Window]:
@@ -32,18 +32,14 @@ def max_pool_windows(op: MaxPool, spatial: Shape) -> Iterable[Window]:
 
 def winners(op: Any, values: Sequence[Any]) -> list[int]:
     """The positions in a window that win, in row-major order; several only under ties "all" and "split"."""
-    nans = [i for i, value in enumerate(values) if is_nan(value)]
+    nans = [i for i, value in enumerate(values) if is_nan(value)] if can_be_nan(values[0]) else []
     if nans and (op.nan != "ignore" or len(nans) == len(values)):
         best = nans
     else:
-        best = []
-        for i, value in enumerate(values):
-            if nans and is_nan(value):
-                continue
-            if not best or value > values[best[0]]:
-                best = [i]
-            elif value == values[best[0]]:
-                best.append(i)
+        top = max(values[i] for i in range(len(values)) if i not in nans) if nans else max(values)
+        if op.ties == "first":
+            return [list(values).index(top)]
+        best = [i for i, value in enumerate(values) if value == top]
     if op.ties == "first":
         return best[:1]
     return best[-1:] if op.ties == "last" else best
