@@ -2,43 +2,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <vector>
 
+#include "check.hpp"
 #include "halfulp/exact_sum.hpp"
 #include "halfulp/round.hpp"
 
 namespace {
-struct Half {
-  std::uint16_t bits;
-};
-struct Brain {
-  std::uint16_t bits;
-};
-}  // namespace
-
-template <>
-struct halfulp::FormatOf<Half> {
-  using type = Binary16;
-};
-template <>
-struct halfulp::FormatOf<Brain> {
-  using type = BrainFloat16;
-};
-
-namespace {
 
 using namespace halfulp;
-
-int failures = 0;
-void check(bool condition, const char* what, int line) {
-  if (condition) return;
-  ++failures;
-  std::fprintf(stderr, "line %d: %s\n", line, what);
-}
-#define CHECK(condition) check((condition), #condition, __LINE__)
 
 std::mt19937_64 generator(20240229);
 std::int64_t integer(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(generator); }
@@ -215,8 +189,8 @@ void intervals_are_decided_only_when_both_ends_agree() {
   CHECK(!same_rounding<float>(1.0 + std::ldexp(1.0, -24) - 1e-12, 1.0 + std::ldexp(1.0, -24) + 1e-12));
   CHECK(!same_rounding<float>(-1e-60, 1e-60));
   CHECK(!same_rounding<float>(NAN, NAN));
-  CHECK(same_rounding<Half>(65520.0, 1e6));  // both round to infinity
-  CHECK(!same_rounding<Half>(65519.0, 65521.0));
+  CHECK(same_rounding<Float16>(65520.0, 1e6));  // both round to infinity
+  CHECK(!same_rounding<Float16>(65519.0, 65521.0));
   CHECK(same_rounding<double>(1.0, 1.0) && !same_rounding<double>(1.0, std::nextafter(1.0, 2.0)));
   CHECK(same_rounding(1.0, 1e-17, 1e-18));
   CHECK(!same_rounding(1.0, std::ldexp(1.0, -53), 1e-30));
@@ -227,12 +201,12 @@ void intervals_are_decided_only_when_both_ends_agree() {
 }  // namespace
 
 int main() {
-  quotients_match_bisection<Half, ExactSums<float>::terms>(-3, 30);
-  quotients_match_bisection<Brain, ExactSums<float>::terms>(-110, 140);
+  quotients_match_bisection<Float16, ExactSums<float>::terms>(-3, 30);
+  quotients_match_bisection<BFloat16, ExactSums<float>::terms>(-110, 140);
   quotients_match_bisection<float, ExactSums<float>::terms>(-110, 149);
   quotients_match_bisection<float, ExactSums<double>::products>(-110, 190);
-  conversion_matches_assemble<Half>();
-  conversion_matches_assemble<Brain>();
+  conversion_matches_assemble<Float16>();
+  conversion_matches_assemble<BFloat16>();
   conversion_matches_assemble<float>();
   conversion_matches_assemble<double>();
   cancellation_leaves_the_rest<float, ExactSums<float>::terms>(-149, 103);
@@ -240,6 +214,5 @@ int main() {
   products_match_fma();
   special_terms_follow_the_rules();
   intervals_are_decided_only_when_both_ends_agree();
-  if (failures == 0) std::puts("exact sums: all checks passed");
-  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

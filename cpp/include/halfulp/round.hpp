@@ -8,7 +8,15 @@
 #include <cstdint>
 #include <limits>
 
+#include "halfulp/dtype.hpp"
+
 namespace halfulp {
+
+// In the files that are compiled once per instruction set these functions belong to that set: the linker must not merge
+// the copies.
+#ifdef HALFULP_ISA_NAMESPACE
+inline namespace HALFULP_ISA_NAMESPACE {
+#endif
 
 // A binary interchange format: `precision` counts the hidden bit, the largest finite number is below 2^(max_exponent+1).
 template <int Precision, int MaxExponent, class BitsType>
@@ -29,9 +37,17 @@ using BrainFloat16 = Format<8, 127, std::uint16_t>;
 using Binary32 = Format<24, 127, std::uint32_t>;
 using Binary64 = Format<53, 1023, std::uint64_t>;
 
-// The format of a C++ type; 16-bit storage types specialise it where they are defined.
+// The format of a C++ type.
 template <class T>
 struct FormatOf;
+template <>
+struct FormatOf<Float16> {
+  using type = Binary16;
+};
+template <>
+struct FormatOf<BFloat16> {
+  using type = BrainFloat16;
+};
 template <>
 struct FormatOf<float> {
   using type = Binary32;
@@ -137,4 +153,7 @@ inline TwoDoubles fast_two_sum(double a, double b) {
   return {s, b - (s - a)};
 }
 
+#ifdef HALFULP_ISA_NAMESPACE
+}
+#endif
 }  // namespace halfulp
