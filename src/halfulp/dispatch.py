@@ -19,7 +19,8 @@ class Dispatch:
     def forward(self, op: Operator, inputs: tuple[Any, ...]) -> Any:
         """The operator's value."""
         for value in inputs:
-            if hasattr(value, "__halfulp_apply__"):
+            # A plain array cannot be traced; asking it costs more than a small pooling.
+            if type(value) is not np.ndarray and hasattr(value, "__halfulp_apply__"):
                 return value.__halfulp_apply__(op, inputs)
         if _for_kernels(op, inputs):
             return kernels.forward(op, inputs)
@@ -37,8 +38,6 @@ class Dispatch:
             return kernels.vjp(op, primals)
         arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
         output = spec.forward(op, *arrays)
-        if arrays[0] is not None:
-            _inputs.differentiable(op, arrays[0])
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
             return spec.vjp(op, arrays, cotangent)
@@ -54,8 +53,11 @@ def indices(op: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _for_kernels(op: Operator, inputs: tuple[Any, ...]) -> bool:
-    """Whether these inputs are arrays of machine numbers."""
-    return kernels.supports(op) and np.asarray(inputs[0]).dtype.kind != "O" if inputs else False
+    """Whether these inputs are arrays of machine numbers, for an operator that has kernels."""
+    if not inputs or not kernels.supports(op):
+        return False
+    first = inputs[0]
+    return not (first if type(first) is np.ndarray else np.asarray(first)).dtype.hasobject
 
 
 set_interpreter(Dispatch())
