@@ -112,29 +112,34 @@ def hull(balls: Iterable[arb]) -> arb:
     return reduce(lambda a, b: a.union(b), balls)
 
 
-def exp(operator: str, scalar: Any) -> Any:
+def exp(scalar: Any) -> Any:
     """e to the power of a scalar."""
-    return _transcendental(operator, "exp", scalar)
+    return _transcendental("exp", scalar)
 
 
-def log(operator: str, scalar: Any) -> Any:
+def log(scalar: Any) -> Any:
     """The natural logarithm of a scalar."""
-    return _transcendental(operator, "log", scalar)
+    return _transcendental("log", scalar)
 
 
-def _transcendental(operator: str, function: str, scalar: Any) -> Any:
-    if isinstance(scalar, (float, np.floating)):
-        return getattr(math, function)(scalar)
-    if isinstance(scalar, _EXACT) or not hasattr(scalar, function):
-        if kind_of(scalar) == "sympy":
-            import sympy
-
-            return getattr(sympy, function)(scalar)
+def require_exp(operator: str, scalar: Any) -> None:
+    """Refuse a number system that is not closed under exp and log."""
+    known = isinstance(scalar, (float, np.floating)) or kind_of(scalar) == "sympy"
+    if isinstance(scalar, _EXACT) or not (known or (hasattr(scalar, "exp") and hasattr(scalar, "log"))):
         raise DTypeError(
             operator,
             f"scalars of kind {type(scalar).__name__}",
-            f"a scalar with {function} is needed: flint.arb, float, a float array, sympy, or any type with the methods "
+            "a scalar with exp and log is needed: flint.arb, float, a float array, sympy, or any type with the methods "
             "exp() and log()",
             "S2",
         )
+
+
+def _transcendental(function: str, scalar: Any) -> Any:
+    if isinstance(scalar, (float, np.floating)):
+        return getattr(math, function)(scalar)
+    if kind_of(scalar) == "sympy":
+        import sympy
+
+        return getattr(sympy, function)(scalar)
     return getattr(scalar, function)()

@@ -20,7 +20,7 @@ from flint import arb, fmpq
 from halfulp.geometry import Window, windows
 from halfulp.records import Shape, SmoothMaxPool
 from halfulp.spec._pooling import Pooling
-from halfulp.spec._scalars import exp, log, total
+from halfulp.spec._scalars import exp, log, require_exp, total
 
 
 def smooth_max_pool_windows(op: SmoothMaxPool, spatial: Shape) -> Iterable[Window]:
@@ -51,11 +51,12 @@ def shift(beta: Any, cells: Sequence[Any], zero: Any) -> Any:
 
 def exponentials(op: Any, zero: Any, values: Sequence[Any], padded: int) -> tuple[Any, list[Any], Any]:
     """(shift c, exp(beta * (x - c)) of every real cell, their sum together with the padding's)."""
+    require_exp(op.name, zero)
     beta = beta_like(op.beta, zero)
     cells = [*values, zero] if padded else list(values)
     c = shift(beta, cells, zero)
-    terms = [exp(op.name, beta * (value - c)) for value in values]
-    padding = [exp(op.name, beta * (zero - c)) * padded] if padded else []
+    terms = [exp(beta * (value - c)) for value in values]
+    padding = [exp(beta * (zero - c)) * padded] if padded else []
     return c, terms, total([*terms, *padding])
 
 
@@ -64,7 +65,7 @@ def smooth_max_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int
     if len(values) + padded <= 1:
         return values[0] if values else zero
     c, _, s = exponentials(op, zero, values, padded)
-    return c + log(op.name, s) / beta_like(op.beta, zero)
+    return c + log(s) / beta_like(op.beta, zero)
 
 
 def weights(op: Any, zero: Any, values: Sequence[Any], padded: int) -> list[Any]:
