@@ -13,6 +13,7 @@ array([[ 5.,  7.],
 from importlib.metadata import version as _version
 
 from halfulp import geometry, spec
+from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
 from halfulp.errors import DTypeError, HalfulpError, PolicyError, ShapeError, TapeError
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
@@ -44,16 +45,26 @@ __all__ = [
     "GlobalMaxPool",
     "HalfulpError",
     "MaxPool",
+    "Node",
     "Operator",
     "PolicyError",
     "ShapeError",
     "SmoothMaxPool",
+    "Tape",
     "TapeError",
+    "Traced",
     "exact",
     "geometry",
     "get_num_threads",
+    "grad",
+    "hvp",
+    "jvp",
+    "ops",
     "rounded",
     "set_num_threads",
     "spec",
+    "tree_map",
+    "value_and_grad",
+    "vjp",
     *_functional,
 ]

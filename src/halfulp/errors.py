@@ -66,6 +66,7 @@ CONSTRAINTS: dict[str, str] = {
     "E4": "only a scalar output may leave its cotangent out",
     "E5": "all values that meet in a node are of one scalar kind",
     "E6": "an operator has forward, jvp and vjp",
+    "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
 }
 """Label -> the constraint in one sentence."""
 

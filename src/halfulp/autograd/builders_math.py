@@ -1,0 +1,300 @@
+"""The tape's methods for what a network needs besides convolution and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from halfulp.autograd.operators.activation import Exp, Log, Relu, Sigmoid, Tanh
+from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
+from halfulp.autograd.operators.linear import Linear, Matmul
+from halfulp.autograd.operators.loss import CrossEntropy, LogSoftmax, MeanSquaredError
+from halfulp.autograd.operators.reduction import Mean, Sum
+from halfulp.autograd.operators.shape import Concatenate, Flatten, Index, Reshape, Transpose
+
+if TYPE_CHECKING:
+    from halfulp.autograd.tape import Tape
+
+_ADD, _SUB, _MUL, _DIV, _NEG = Add(), Sub(), Mul(), Div(), Neg()
+_RELU, _EXP, _LOG, _TANH, _SIGMOID, _MSE = Relu(), Exp(), Log(), Tanh(), Sigmoid(), MeanSquaredError()
+
+
+class MathBuilders:
+    """Every method appends one node and gives ``(tape, id)``."""
+
+    __slots__ = ()
+
+    def apply(self, operator: Any, *ids: int | None, name: str | None = None) -> tuple[Tape, int]:
+        """Append the value of an operator."""
+        raise AssertionError("the tape says how to append a node")
+
+    def add(self, x: int, y: int, name: str | None = None) -> tuple[Tape, int]:
+        """x + y, broadcast as NumPy does.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, y = tape.leaf(np.array([2.0]))
+        >>> tape, out = tape.add(x, y)
+        >>> tape.value(out)
+        array([5.])
+        """
+        return self.apply(_ADD, x, y, name=name)
+
+    def sub(self, x: int, y: int, name: str | None = None) -> tuple[Tape, int]:
+        """x - y.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, y = tape.leaf(np.array([2.0]))
+        >>> tape, out = tape.sub(x, y)
+        >>> tape.value(out)
+        array([1.])
+        """
+        return self.apply(_SUB, x, y, name=name)
+
+    def mul(self, x: int, y: int, name: str | None = None) -> tuple[Tape, int]:
+        """x * y.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, y = tape.leaf(np.array([2.0]))
+        >>> tape, out = tape.mul(x, y)
+        >>> tape.value(out)
+        array([6.])
+        """
+        return self.apply(_MUL, x, y, name=name)
+
+    def div(self, x: int, y: int, name: str | None = None) -> tuple[Tape, int]:
+        """x / y.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, y = tape.leaf(np.array([2.0]))
+        >>> tape, out = tape.div(x, y)
+        >>> tape.value(out)
+        array([1.5])
+        """
+        return self.apply(_DIV, x, y, name=name)
+
+    def neg(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """-x.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, out = tape.neg(x)
+        >>> tape.value(out)
+        array([-3.])
+        """
+        return self.apply(_NEG, x, name=name)
+
+    def relu(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """max(x, 0), with derivative 0 at 0.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 2.0]))
+        >>> tape, out = tape.relu(x)
+        >>> tape.value(out)
+        array([0., 2.])
+        """
+        return self.apply(_RELU, x, name=name)
+
+    def exp(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """e to the power x.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
+        >>> tape, out = tape.exp(x)
+        >>> tape.value(out)
+        array([1.])
+        """
+        return self.apply(_EXP, x, name=name)
+
+    def log(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The natural logarithm.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0]))
+        >>> tape, out = tape.log(x)
+        >>> tape.value(out)
+        array([0.])
+        """
+        return self.apply(_LOG, x, name=name)
+
+    def tanh(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The hyperbolic tangent.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
+        >>> tape, out = tape.tanh(x)
+        >>> tape.value(out)
+        array([0.])
+        """
+        return self.apply(_TANH, x, name=name)
+
+    def sigmoid(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """1 / (1 + exp(-x)).
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
+        >>> tape, out = tape.sigmoid(x)
+        >>> tape.value(out)
+        array([0.5])
+        """
+        return self.apply(_SIGMOID, x, name=name)
+
+    def power(self, x: int, exponent: int, name: str | None = None) -> tuple[Tape, int]:
+        """x ** exponent for an integer exponent >= 0.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([3.0]))
+        >>> tape, out = tape.power(x, 2)
+        >>> tape.value(out)
+        array([9.])
+        """
+        return self.apply(Power(exponent), x, name=name)
+
+    def matmul(self, a: int, b: int, precision: str = "correct", name: str | None = None) -> tuple[Tape, int]:
+        """The matrix product, correctly rounded unless ``precision="fast"``.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, a = hu.Tape().leaf(np.array([[1.0, 2.0]]))
+        >>> tape, b = tape.leaf(np.array([[3.0], [4.0]]))
+        >>> tape, out = tape.matmul(a, b)
+        >>> tape.value(out)
+        array([[11.]])
+        """
+        return self.apply(Matmul(precision), a, b, name=name)
+
+    def linear(
+        self, x: int, weight: int, bias: int | None = None, precision: str = "correct", name: str | None = None
+    ) -> tuple[Tape, int]:
+        """x times weight (outer, inner) transposed, plus bias (outer) or None.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
+        >>> tape, w = tape.leaf(np.array([[3.0, 4.0]]))
+        >>> tape, out = tape.linear(x, w)
+        >>> tape.value(out)
+        array([11.])
+        """
+        return self.apply(Linear(precision), x, weight, bias, name=name)
+
+    def sum(
+        self, x: int, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The sum over some axes, correctly rounded.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1e16, 1.0, -1e16]))
+        >>> tape, out = tape.sum(x)
+        >>> tape.value(out)
+        array(1.)
+        """
+        return self.apply(Sum(axis, keepdims), x, name=name)
+
+    def mean(
+        self, x: int, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The mean over some axes, correctly rounded.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0, 6.0]))
+        >>> tape, out = tape.mean(x)
+        >>> tape.value(out)
+        array(3.)
+        """
+        return self.apply(Mean(axis, keepdims), x, name=name)
+
+    def reshape(self, x: int, shape: Sequence[int], name: str | None = None) -> tuple[Tape, int]:
+        """The same elements in another shape.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
+        >>> tape, out = tape.reshape(x, (2, 1))
+        >>> tape.value(out)
+        array([[1.],
+               [2.]])
+        """
+        return self.apply(Reshape(tuple(shape)), x, name=name)
+
+    def flatten(self, x: int, start: int = 1, name: str | None = None) -> tuple[Tape, int]:
+        """The axes from ``start`` on as one.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[[1.0], [2.0]]]))
+        >>> tape, out = tape.flatten(x)
+        >>> tape.value(out)
+        array([[1., 2.]])
+        """
+        return self.apply(Flatten(start), x, name=name)
+
+    def transpose(self, x: int, axes: Sequence[int] | None = None, name: str | None = None) -> tuple[Tape, int]:
+        """The axes in another order, reversed by default.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[1.0, 2.0]]))
+        >>> tape, out = tape.transpose(x)
+        >>> tape.value(out)
+        array([[1.],
+               [2.]])
+        """
+        return self.apply(Transpose(None if axes is None else tuple(axes)), x, name=name)
+
+    def concatenate(self, xs: Sequence[int], axis: int = 0, name: str | None = None) -> tuple[Tape, int]:
+        """The nodes ``xs`` one after the other along an axis.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0]))
+        >>> tape, y = tape.leaf(np.array([2.0]))
+        >>> tape, out = tape.concatenate([x, y])
+        >>> tape.value(out)
+        array([1., 2.])
+        """
+        return self.apply(Concatenate(axis), *xs, name=name)
+
+    def index(self, x: int, key: Any, name: str | None = None) -> tuple[Tape, int]:
+        """``x[key]``.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0, 3.0]))
+        >>> tape, out = tape.index(x, slice(1, None))
+        >>> tape.value(out)
+        array([2., 3.])
+        """
+        return self.apply(Index(key), x, name=name)
+
+    def log_softmax(self, x: int, axis: int = -1, name: str | None = None) -> tuple[Tape, int]:
+        """x - log(sum(exp(x))) along an axis.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 0.0]))
+        >>> tape, out = tape.log_softmax(x)
+        >>> tape.value(out)
+        array([-0.69314718, -0.69314718])
+        """
+        return self.apply(LogSoftmax(axis), x, name=name)
+
+    def cross_entropy(self, logits: int, labels: Any, name: str | None = None) -> tuple[Tape, int]:
+        """The mean cross entropy of logits (…, classes) with an array of integer labels (…).
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[0.0, 0.0]]))
+        >>> tape, out = tape.cross_entropy(x, [1])
+        >>> tape.value(out)
+        array(0.69314718)
+        """
+        return self.apply(CrossEntropy(np.asarray(labels)), logits, name=name)
+
+    def mse(self, prediction: int, target: int, name: str | None = None) -> tuple[Tape, int]:
+        """The mean squared error.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
+        >>> tape, y = tape.leaf(np.array([1.0, 4.0]))
+        >>> tape, out = tape.mse(x, y)
+        >>> tape.value(out)
+        array(2.)
+        """
+        return self.apply(_MSE, prediction, target, name=name)

@@ -1,0 +1,162 @@
+"""Checking a tape's derivatives exactly: adjointness over rationals or balls, and floats against the exact answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import flint
+import numpy as np
+
+from halfulp.autograd import rules
+from halfulp.autograd.node import Node
+from halfulp.autograd.scalars import Array, as_array, is_differentiable, scalar_like
+from halfulp.errors import DTypeError, TapeError
+from halfulp.numbers import exact, float_format, is_float, rounded
+from halfulp.records import Operator
+
+_BITS = 256
+"""The working precision of balls: far beyond float64, so that overlapping balls mean equal numbers."""
+
+
+def check(nodes: Sequence[Node], seed: int) -> None:
+    """Check every node that was computed, oldest first; a TapeError names the first that disagrees."""
+    before = flint.ctx.prec
+    flint.ctx.prec = _BITS
+    try:
+        for node in nodes:
+            if node.operator is not None:
+                values = [nodes[parent].value for parent in node.parents]
+                _check_node(node, values, np.random.default_rng([seed, node.id]))
+    finally:
+        flint.ctx.prec = before
+
+
+def _check_node(node: Node, values: Sequence[Array], generator: np.random.Generator) -> None:
+    moving = [is_differentiable(value.dtype) for value in values]
+    if not any(moving):
+        return
+    tangents = [
+        generator.integers(-8, 9, value.shape) if moves else None for value, moves in zip(values, moving, strict=True)
+    ]
+    cotangent = generator.integers(-8, 9, node.shape)
+    pushed, pulled = _exact_derivatives(node, values, tangents, cotangent)
+    _check_adjoint(node, pushed, pulled, tangents, cotangent)
+    if is_float(node.value.dtype):
+        _check_floats(node, values, tangents, cotangent, pushed, pulled)
+
+
+def _exact_derivatives(
+    node: Node, values: Sequence[Array], tangents: Sequence[Array | None], cotangent: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    """(JVP, VJP) over rationals, or over balls if the operator has no rational values."""
+    try:
+        return _derivatives(node, [_lifted(node, value) for value in values], tangents, cotangent)
+    except (DTypeError, TypeError, AttributeError):
+        balls = [as_array(np.frompyfunc(_ball, 1, 1)(_lifted(node, value))) for value in values]
+    try:
+        return _derivatives(node, balls, tangents, cotangent)
+    except (DTypeError, TypeError, AttributeError) as error:
+        raise _disagreement(node, f"cannot be run on exact scalars, so it cannot be checked: {error}") from error
+
+
+def _derivatives(
+    node: Node, primals: Sequence[Array], tangents: Sequence[Array | None], cotangent: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    directions = [None if t is None else _integers(t, x) for t, x in zip(tangents, primals, strict=True)]
+    _, pushed = rules.jvp(node.operator, primals, directions)
+    output, pullback = rules.vjp(node.operator, primals, [t is not None for t in tangents])
+    return as_array(pushed), pullback(_integers(cotangent, as_array(output)))
+
+
+def _lifted(node: Node, value: Array) -> Array:
+    """A node's input as exact scalars; exact scalars stay what they are."""
+    if value.dtype == object:
+        return value
+    try:
+        return exact(value)
+    except DTypeError as error:
+        raise TapeError("tape.check", f"input of node {node.id} ({node.name!r})", str(error), "X1") from error
+
+
+def _ball(scalar: Any) -> Any:
+    if isinstance(scalar, Fraction):
+        return flint.arb(flint.fmpq(scalar.numerator, scalar.denominator))
+    return flint.arb(scalar)
+
+
+def _integers(numbers: Array, like: Array) -> Array:
+    """Small integers as scalars of the kind of ``like``."""
+    if like.size == 0:
+        return np.empty(numbers.shape, dtype=object)
+    unit = as_array(like.flat[0])
+    return as_array(np.frompyfunc(lambda number: scalar_like(unit, int(number)), 1, 1)(numbers))
+
+
+def _check_adjoint(
+    node: Node, pushed: Array, pulled: Sequence[Any], tangents: Sequence[Array | None], cotangent: Array
+) -> None:
+    left = _inner(cotangent, pushed)
+    right = sum(
+        (_inner(t, x) for t, x in zip(tangents, pulled, strict=False) if t is not None and x is not None), start=0
+    )
+    if not _equal(left, right):
+        raise _disagreement(node, f"<g, JVP t> = {left} but <VJP g, t> = {right} for the same g and t")
+
+
+def _inner(numbers: Array, scalars: Array) -> Any:
+    return sum((s * int(n) for n, s in zip(numbers.flat, as_array(scalars).flat, strict=True)), start=0)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, flint.arb) or isinstance(right, flint.arb):
+        return bool(flint.arb(left).overlaps(flint.arb(right)))
+    if hasattr(left, "simplify") or hasattr(right, "simplify"):
+        import sympy
+
+        return bool(sympy.simplify(left - right) == 0)
+    return bool(left == right)
+
+
+def _check_floats(
+    node: Node,
+    values: Sequence[Array],
+    tangents: Sequence[Array | None],
+    cotangent: Array,
+    pushed: Array,
+    pulled: Sequence[Any],
+) -> None:
+    """The recorded pullback and the float JVP against the exact ones."""
+    dtype = node.value.dtype
+    directions = [None if t is None else t.astype(dtype) for t in tangents]
+    _compare(node, "JVP", rules.jvp(node.operator, values, directions)[1], pushed)
+    if node.pullback is None:
+        return
+    for given, expected in zip(node.pullback(cotangent.astype(dtype)), pulled, strict=False):
+        if given is not None and expected is not None:
+            _compare(node, "VJP", given, expected)
+
+
+def _compare(node: Node, what: str, given: Any, expected: Any) -> None:
+    """To the bit for correctly rounded operators; otherwise to half the digits, relative to the largest entry."""
+    given, expected = as_array(given), as_array(expected)
+    if given.size == 0:
+        return
+    target = float_format(given.dtype)
+    answer = rounded(expected, given.dtype).astype(np.float64)
+    values = given.astype(np.float64)
+    if isinstance(node.operator, Operator) and getattr(node.operator, "precision", "correct") == "correct":
+        agree = np.array_equal(values, answer)
+    else:
+        scale = max(np.abs(answer).max(), np.finfo(np.float64).tiny)
+        agree = bool((np.abs(values - answer) <= scale * 2.0 ** -(target.precision // 2)).all())
+    if not agree:
+        where = tuple(int(i) for i in np.unravel_index(np.argmax(np.abs(values - answer)), values.shape))
+        raise _disagreement(
+            node, f"the float {what} is {values[where]} at {where}, the exact one rounds to {answer[where]}"
+        )
+
+
+def _disagreement(node: Node, rule: str) -> TapeError:
+    return TapeError("tape.check", f"node {node.id} ({node.name!r})", rule, "E7")

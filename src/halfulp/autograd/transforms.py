@@ -1,0 +1,201 @@
+"""Transforms of ordinary functions of arrays, or of nested structures of them: vjp, jvp, grad, value_and_grad, hvp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from halfulp.autograd.backward import sweep
+from halfulp.autograd.pytree import flatten
+from halfulp.autograd.scalars import as_array, full, is_differentiable, kind_name, kind_of, leaf_value
+from halfulp.autograd.traced import Traced, new_level, strip
+from halfulp.autograd.values import Dual, Recorder, Variable
+from halfulp.errors import DTypeError, TapeError
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of a function and its pullback, which may be called any number of times.
+
+    The pullback takes a cotangent of the output's structure and gives a tuple with one entry per primal.
+
+    >>> import numpy as np, halfulp as hu
+    >>> output, pullback = hu.vjp(lambda x, w: (x * w).sum(), np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    >>> output
+    array(11.)
+    >>> pullback(np.array(1.0))
+    (array([3., 4.]), array([1., 2.]))
+    """
+    leaves, build = flatten(primals)
+    arrays = [_input("vjp", leaf) for leaf in leaves]
+    recorder = Recorder()
+    variables = [recorder.leaf(array) for array in arrays]
+    outputs, build_output = flatten(function(*build(variables)))
+    values = [_value(output, recorder) for output in outputs]
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        given, _ = flatten(cotangent)
+        if len(given) != len(outputs):
+            raise TapeError(
+                "vjp",
+                f"cotangent with {len(given)} arrays",
+                f"must have the output's structure of {len(outputs)}",
+                "E3",
+            )
+        seeds = [_like("cotangent", g, value, "E3") for g, value in zip(given, values, strict=True)]
+        return build(_pull(recorder, outputs, seeds, arrays))  # type: ignore[no-any-return]
+
+    return build_output(values), pullback
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of a function and its derivative in the direction ``tangents``, one per primal.
+
+    >>> import numpy as np, halfulp as hu
+    >>> hu.jvp(lambda x: x * x, (np.array([3.0]),), (np.array([1.0]),))
+    (array([9.]), array([6.]))
+    """
+    leaves, build = flatten(tuple(primals))
+    directions, _ = flatten(tuple(tangents))
+    if len(leaves) != len(directions):
+        raise TapeError(
+            "jvp", f"{len(directions)} tangents", f"there must be one for each of the {len(leaves)} primals", "E3"
+        )
+    level = new_level()
+    duals = []
+    for leaf, direction in zip(leaves, directions, strict=True):
+        array = _input("jvp", leaf)
+        duals.append(Dual(level, array, _like("tangent", direction, array, "E3")))
+    outputs, build_output = flatten(function(*build(duals)))
+    values, changes = [], []
+    for output in outputs:
+        own = isinstance(output, Dual) and output.level == level
+        value = output.value if own else _plain(output)
+        values.append(value)
+        changes.append(output.tangent if own and output.tangent is not None else full(value.shape, strip(value), 0))
+    return build_output(values), build_output(changes)
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that gives the value and the gradient of a function whose value is one number.
+
+    ``argnums`` says by which arguments to differentiate; a sequence gives a tuple. With ``has_aux`` the function gives
+    ``(value, anything)``, and so does the result in its first place.
+
+    >>> import numpy as np, halfulp as hu
+    >>> hu.value_and_grad(lambda p: (p["w"] * p["w"]).sum())({"w": np.array([1.0, 3.0])})
+    (array(10.), {'w': array([2., 6.])})
+    """
+    single = isinstance(argnums, (int, np.integer))
+    numbers: Sequence[int] = (argnums,) if single else tuple(argnums)  # type: ignore[assignment,arg-type]
+
+    def evaluate(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
+        leaves, build = flatten(tuple(arguments[number] for number in numbers))
+        arrays = [_input("grad", leaf) for leaf in leaves]
+        recorder = Recorder()
+        chosen = build([recorder.leaf(array) for array in arrays])
+        replaced = list(arguments)
+        for number, argument in zip(numbers, chosen, strict=True):
+            replaced[number] = argument
+        output = function(*replaced, **keywords)
+        aux = None
+        if has_aux:
+            output, aux = output
+        value = _scalar(output, recorder)
+        gradients = build(_pull(recorder, [output], [full((), strip(value), 1)], arrays, consume=True))
+        result = gradients[0] if single else gradients
+        return ((value, _released(aux, recorder)) if has_aux else value), result
+
+    return evaluate
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives the gradient of a function whose value is one number.
+
+    >>> import numpy as np, halfulp as hu
+    >>> hu.grad(lambda x: (x * x * x).sum())(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    >>> hu.grad(hu.grad(lambda x: x * x * x))(np.array(2.0))
+    array(12.)
+    """
+    evaluate = value_and_grad(function, argnums)
+
+    def gradient(*arguments: Any, **keywords: Any) -> Any:
+        return evaluate(*arguments, **keywords)[1]
+
+    return gradient
+
+
+def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The Hessian of a function whose value is one number, times ``tangents``: the gradient pushed forward.
+
+    One primal gives one result of its structure; several give a tuple of them, the Hessian over all primals together.
+
+    >>> import numpy as np, halfulp as hu
+    >>> hu.hvp(lambda x: (x * x * x).sum(), (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
+    array([  6., 120.])
+    """
+    gradient = grad(function, argnums=tuple(range(len(primals))))
+    products = jvp(gradient, primals, tangents)[1]
+    return products[0] if len(primals) == 1 else products
+
+
+def _input(operator: str, leaf: Any) -> Any:
+    """A leaf of the arguments as an array or an enclosing transform's value, of a kind that has derivatives."""
+    value, kind = (leaf, kind_of(strip(leaf))) if isinstance(leaf, Traced) else leaf_value(operator, leaf)
+    if not is_differentiable(kind):
+        raise DTypeError(
+            operator, f"argument dtype={kind_name(kind)}", "has no derivative; use astype(float) or leave it out", "I1"
+        )
+    return value
+
+
+def _plain(output: Any) -> Any:
+    return output if isinstance(output, Traced) else as_array(output)
+
+
+def _value(output: Any, recorder: Recorder) -> Any:
+    """What an output is outside of the transform."""
+    return output.value if isinstance(output, Variable) and output.recorder is recorder else _plain(output)
+
+
+def _released(tree: Any, recorder: Recorder) -> Any:
+    leaves, build = flatten(tree)
+    return build([leaf.value if isinstance(leaf, Variable) and leaf.recorder is recorder else leaf for leaf in leaves])
+
+
+def _scalar(output: Any, recorder: Recorder) -> Any:
+    if isinstance(output, (list, tuple, dict)) or output is None:
+        raise TapeError("grad", f"output={type(output).__name__}", "must be one number; use vjp for more", "E4")
+    value = _value(output, recorder)
+    if value.shape != ():
+        raise TapeError("grad", f"output shape={value.shape}", "must be (), one number; use vjp for more", "E4")
+    return value
+
+
+def _like(what: str, given: Any, expected: Any, label: str) -> Any:
+    """A tangent or cotangent of the right shape and kind."""
+    value = _plain(given)
+    if value.shape != expected.shape:
+        raise TapeError(what, f"shape={value.shape}", f"must be {expected.shape}", label)
+    if value.dtype != expected.dtype:
+        raise TapeError(what, f"dtype={value.dtype}", f"must be {expected.dtype}", label)
+    return value
+
+
+def _pull(
+    recorder: Recorder, outputs: Sequence[Any], seeds: Sequence[Any], arrays: Sequence[Any], consume: bool = False
+) -> list[Any]:
+    """The cotangents of the inputs, which are the recorder's first nodes."""
+    cotangents: dict[int, Any] = {}
+    last = -1
+    for output, seed in zip(outputs, seeds, strict=True):
+        if isinstance(output, Variable) and output.recorder is recorder:
+            position = output.position
+            cotangents[position] = cotangents[position] + seed if position in cotangents else seed
+            last = max(last, position)
+    sweep(recorder.nodes, cotangents, last, consume)
+    return [cotangents[i] if i in cotangents else full(array.shape, strip(array), 0) for i, array in enumerate(arrays)]
