@@ -7,5 +7,6 @@ namespace halfulp::bindings {
 
 void register_errors(nanobind::module_& module);
 void register_settings(nanobind::module_& module);
+void register_max_pool(nanobind::module_& module);
 
 }  // namespace halfulp::bindings

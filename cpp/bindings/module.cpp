@@ -7,4 +7,5 @@ NB_MODULE(_core, module) {
   halfulp::bindings::import_numpy();
   halfulp::bindings::register_errors(module);
   halfulp::bindings::register_settings(module);
+  halfulp::bindings::register_max_pool(module);
 }

@@ -72,6 +72,12 @@ std::vector<Index> each(std::span<const Axis> axes, Index (Axis::*quantity)() co
 
 }  // namespace
 
+PaddingMode padding_mode_from(std::string_view name) noexcept {
+  if (name == "valid") return PaddingMode::valid;
+  if (name == "same") return PaddingMode::same;
+  return name == "same_lower" ? PaddingMode::same_lower : PaddingMode::given;
+}
+
 Index Axis::adaptive_start(Index o) const noexcept { return scaled(o, size, output).floor; }
 
 Index Axis::first_real(Index o) const noexcept {

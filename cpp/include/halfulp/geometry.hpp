@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "halfulp/array.hpp"
@@ -9,6 +10,9 @@
 namespace halfulp {
 
 enum class PaddingMode { given, valid, same, same_lower };
+
+// "given" means the pairs of WindowParameters; the others are the modes of the records.
+PaddingMode padding_mode_from(std::string_view name) noexcept;
 
 // What a record says about its windows; sizes are one per spatial axis.
 struct WindowParameters {

@@ -5,62 +5,26 @@ A registry: each operator's file registers its forward, JVP and VJP together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from halfulp import _core
+from halfulp.kernels import adaptive_max_pool, global_max_pool, max_pool
+from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
+    "adaptive_max_pool",
     "forward",
     "forward_with_indices",
     "get_num_threads",
+    "global_max_pool",
     "jvp",
+    "max_pool",
     "register",
     "set_num_threads",
     "supports",
     "vjp",
 ]
-
-
-class Entry(NamedTuple):
-    """What the kernels know about one record type."""
-
-    forward: Callable[..., Any]
-    jvp: Callable[..., tuple[Any, Any]]
-    vjp: Callable[..., tuple[Any, Pullback]]
-    indices: Callable[..., tuple[Any, Any]] | None
-
-
-_entries: dict[type[Operator], Entry] = {}
-
-
-def register(
-    record: type[Operator],
-    *,
-    forward: Callable[..., Any] | None = None,
-    jvp: Callable[..., tuple[Any, Any]] | None = None,
-    vjp: Callable[..., tuple[Any, Pullback]] | None = None,
-    indices: Callable[..., tuple[Any, Any]] | None = None,
-) -> None:
-    """Make a record type known. Each function takes the record first; an operator without all three is refused.
-
-    ``forward(op, *inputs)``, ``jvp(op, primals, tangents)``, ``vjp(op, *primals)`` and, for a hard max,
-    ``indices(op, x) -> (output, indices)``.
-
-    >>> from halfulp.records import MaxPool
-    >>> register(MaxPool, forward=lambda op, x: x)
-    Traceback (most recent call last):
-        ...
-    TypeError: MaxPool: an operator is registered with forward, jvp and vjp; jvp, vjp missing [E6]
-    """
-    given = {"forward": forward, "jvp": jvp, "vjp": vjp}
-    missing = [name for name, function in given.items() if function is None]
-    if forward is None or jvp is None or vjp is None:
-        raise TypeError(
-            f"{record.__name__}: an operator is registered with forward, jvp and vjp; {', '.join(missing)} missing [E6]"
-        )
-    _entries[record] = Entry(forward, jvp, vjp, indices)
 
 
 def supports(op: Operator) -> bool:
@@ -70,7 +34,7 @@ def supports(op: Operator) -> bool:
     >>> supports(MaxPool((2,)))
     True
     """
-    return type(op) in _entries
+    return type(op) in entries
 
 
 def forward(op: Operator, inputs: tuple[Any, ...]) -> Any:
@@ -81,7 +45,7 @@ def forward(op: Operator, inputs: tuple[Any, ...]) -> Any:
     >>> forward(MaxPool((2,)), (np.array([1.0, 3.0, 2.0, 0.0]),))
     array([3., 2.])
     """
-    return _entries[type(op)].forward(op, *inputs)
+    return entries[type(op)].forward(op, *inputs)
 
 
 def forward_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
@@ -92,7 +56,7 @@ def forward_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
     >>> forward_with_indices(MaxPool((2,)), np.array([1.0, 3.0, 2.0, 0.0]))
     (array([3., 2.]), array([1, 2]))
     """
-    indices = _entries[type(op)].indices
+    indices = entries[type(op)].indices
     if indices is None:
         raise TypeError(f"{op.name}: only a hard max has indices")
     return indices(op, x)
@@ -106,7 +70,7 @@ def jvp(op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tu
     >>> jvp(MaxPool((2,)), (np.array([1.0, 3.0]),), (np.array([5.0, 7.0]),))
     (array([3.]), array([7.]))
     """
-    return _entries[type(op)].jvp(op, primals, tangents)
+    return entries[type(op)].jvp(op, primals, tangents)
 
 
 def vjp(op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
@@ -118,7 +82,7 @@ def vjp(op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
     >>> pullback(np.array([5.0]))
     (array([0., 5.]),)
     """
-    return _entries[type(op)].vjp(op, *primals)
+    return entries[type(op)].vjp(op, *primals)
 
 
 def get_num_threads() -> int:

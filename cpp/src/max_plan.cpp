@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include "halfulp/max_pool.hpp"
+
+namespace halfulp {
+
+MaxPlan::MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties_policy, NanPolicy nan_policy)
+    : operator_name(std::move(name)), axes(std::move(window_axes)), ties(ties_policy), nan(nan_policy) {
+  bool no_windows = false;
+  spans.resize(axes.size());
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const Axis& axis = axes[a];
+    Spans& s = spans[a];
+    for (Index o = 0; o < axis.output; ++o) {
+      const Index first = axis.first_real(o), stop = axis.stop_real(o);
+      s.begin.push_back(axis.start(o) + first * axis.dilation);
+      s.count.push_back(stop - first);
+      s.offset.push_back(first);
+      any_empty = any_empty || stop == first;
+      any_padding = any_padding || (!axis.adaptive && stop - first != axis.kernel);
+    }
+    no_windows = no_windows || axis.output == 0;
+    plane_cells *= axis.size;
+    plane_outputs *= axis.output;
+    // Saturates: more than 2^62 cells do not need a precise count.
+    window_cells = window_cells > (Index{1} << 62) / axis.kernel ? Index{1} << 62 : window_cells * axis.kernel;
+  }
+  any_empty = any_empty && !no_windows;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,39 @@
+// The unit of work of hard max: the windows [begin, end) of the first axis, on one plane or on a run of planes whose
+// cells interleave in memory (the channels of channels-last storage), the lanes.
+#pragma once
+
+#include "halfulp/max_pool.hpp"
+
+namespace halfulp {
+
+// A plane of an array: where it starts and the byte strides of its spatial axes.
+struct Plane {
+  char* data = nullptr;
+  const Index* strides = nullptr;
+
+  explicit operator bool() const noexcept { return data != nullptr; }
+};
+
+// What to read and what to write; absent planes are not wanted. Lane l of every plane lies l items further.
+struct MaxPlane {
+  DType dtype = DType::f32;
+  Index lanes = 1;
+  Plane x, out;
+  Plane tangent, out_tangent;  // of x's dtype
+  Plane indices;               // int64
+  Plane winners;               // winner_bytes per item
+  Index winner_bytes = 1;
+
+  bool value_only() const noexcept { return !tangent && !indices && !winners; }
+};
+
+// The plane of one lane.
+MaxPlane lane_of(const MaxPlane& plane, Index lane) noexcept;
+
+// Each computes windows [begin, end) along the first axis. The walk handles everything; the others return false, having
+// decided nothing, where they do not apply or meet a value that needs the walk.
+void walk_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
+bool separable_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
+bool bins_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
+
+}  // namespace halfulp

@@ -1,0 +1,186 @@
+// Hard max over whole arrays: checks for NaN where they are refused, and hands planes to threads.
+#include "halfulp/max_pool.hpp"
+
+#include <algorithm>
+
+#include "halfulp/error.hpp"
+#include "halfulp/parallel.hpp"
+#include "max_plane.hpp"
+#include "max_walk.hpp"
+
+namespace halfulp {
+namespace {
+
+// Below this many cells a unit of work is not worth another thread.
+constexpr Index kCellsPerThread = 1 << 14;
+
+// How the arrays of a call fall into units: groups of planes (with lanes), and parts of the first output axis.
+struct Layout {
+  int leading = 0;
+  int lane_axis = -1;  // the leading axis that is contiguous, if the last spatial axis is not
+  Index lanes = 1;
+  Index groups = 1;
+};
+
+bool unit_stride(const ArrayView* view, int axis) noexcept {
+  return view == nullptr || view->strides[axis] == static_cast<Index>(item_size(view->dtype));
+}
+
+struct Arrays {
+  const ArrayView* x;
+  const ArrayView* out;
+  const ArrayView* tangent = nullptr;
+  const ArrayView* out_tangent = nullptr;
+  const ArrayView* indices = nullptr;
+  Winners* winners = nullptr;
+};
+
+Layout layout_of(const MaxPlan& plan, const Arrays& arrays) {
+  Layout layout;
+  const ArrayView& x = *arrays.x;
+  layout.leading = x.ndim() - plan.ndim();
+  const int last = x.ndim() - 1;
+  if (x.strides[last] != static_cast<Index>(item_size(x.dtype)) || x.shape[last] == 1) {
+    for (int axis = 0; axis < layout.leading; ++axis) {
+      if (x.shape[axis] < 2 || !unit_stride(&x, axis) || !unit_stride(arrays.out, axis) ||
+          !unit_stride(arrays.tangent, axis) || !unit_stride(arrays.out_tangent, axis) ||
+          !unit_stride(arrays.indices, axis))
+        continue;
+      if (arrays.winners != nullptr && arrays.winners->strides[axis] != arrays.winners->item_bytes) continue;
+      layout.lane_axis = axis;
+      layout.lanes = x.shape[axis];
+      break;
+    }
+  }
+  for (int axis = 0; axis < layout.leading; ++axis)
+    if (axis != layout.lane_axis) layout.groups *= x.shape[axis];
+  return layout;
+}
+
+// The byte offset of a group of planes in an array with these strides.
+Index group_offset(const Layout& layout, const Sizes& shape, const Sizes& strides, Index group) noexcept {
+  Index offset = 0;
+  for (int axis = layout.leading - 1; axis >= 0; --axis) {
+    if (axis == layout.lane_axis) continue;
+    offset += (group % shape[axis]) * strides[axis];
+    group /= shape[axis];
+  }
+  return offset;
+}
+
+Plane plane_of(const Layout& layout, const ArrayView* view, Index group) noexcept {
+  if (view == nullptr) return {};
+  return {view->data + group_offset(layout, view->shape, view->strides, group), view->strides.data() + layout.leading};
+}
+
+MaxPlane group_of(const Layout& layout, const Arrays& arrays, Index group) noexcept {
+  MaxPlane plane;
+  plane.dtype = arrays.x->dtype;
+  plane.lanes = layout.lanes;
+  plane.x = plane_of(layout, arrays.x, group);
+  plane.out = plane_of(layout, arrays.out, group);
+  plane.tangent = plane_of(layout, arrays.tangent, group);
+  plane.out_tangent = plane_of(layout, arrays.out_tangent, group);
+  plane.indices = plane_of(layout, arrays.indices, group);
+  if (arrays.winners != nullptr) {
+    Winners& winners = *arrays.winners;
+    const Index offset = group_offset(layout, arrays.out->shape, winners.strides, group);
+    plane.winners = {reinterpret_cast<char*>(winners.data.get()) + offset, winners.strides.data() + layout.leading};
+    plane.winner_bytes = winners.item_bytes;
+  }
+  return plane;
+}
+
+void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+  if (!separable_plane(plan, plane, begin, end) && !bins_plane(plan, plane, begin, end))
+    walk_plane(plan, plane, begin, end);
+}
+
+void run(const MaxPlan& plan, const Arrays& arrays) {
+  if (arrays.out->count() == 0) return;
+  const Layout layout = layout_of(plan, arrays);
+  const Index rows = plan.axes[0].output;
+  const Index cells = std::max<Index>(1, plan.plane_cells) * layout.lanes;
+  // Few large planes are cut along their first axis; parts share the rows where their windows overlap.
+  const Index threads = num_threads();
+  Index parts = 1;
+  if (layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+    parts = std::clamp<Index>((4 * threads) / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
+  const Index grain = std::max<Index>(1, kCellsPerThread * parts / cells);
+  parallel_for(layout.groups * parts, grain, [&](Index begin, Index end) {
+    // A thread joins the parts of a plane that are its own.
+    for (Index unit = begin; unit < end;) {
+      const Index group = unit / parts, first = unit % parts;
+      const Index stop = std::min(parts, first + (end - unit));
+      compute(plan, group_of(layout, arrays, group), rows * first / parts, rows * stop / parts);
+      unit += stop - first;
+    }
+  });
+}
+
+template <class T>
+bool first_nan(const ArrayView& x, Index& position) {
+  const int last = x.ndim() - 1;
+  const Index inner = x.shape[last], outer = inner == 0 ? 0 : x.count() / inner;
+  for (Index row = 0; row < outer; ++row) {
+    const char* data = x.data + offset_of(x, row, last);
+    for (Index i = 0; i < inner; ++i) {
+      if (!walk::is_nan(walk::value_of(*reinterpret_cast<const T*>(data + i * x.strides[last])))) continue;
+      position = row * inner + i;
+      return true;
+    }
+  }
+  return false;
+}
+
+void refuse_nan(const MaxPlan& plan, const ArrayView& x) {
+  if (plan.nan != NanPolicy::raise || !is_float(x.dtype) || x.count() == 0) return;
+  Index flat = 0;
+  if (!visit_float(x.dtype, [&](auto tag) { return first_nan<decltype(tag)>(x, flat); })) return;
+  std::vector<Index> position(static_cast<std::size_t>(x.ndim()));
+  for (int axis = x.ndim() - 1; axis >= 0; --axis) {
+    position[static_cast<std::size_t>(axis)] = flat % x.shape[axis];
+    flat /= x.shape[axis];
+  }
+  throw Error(ErrorKind::policy, plan.operator_name, "nan='raise'",
+              "the input is NaN at " + tuple_text(position) + "; no cell may be", "P3");
+}
+
+}  // namespace
+
+void max_forward(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
+  refuse_nan(plan, x);
+  run(plan, {&x, &out});
+}
+
+void max_indices(const MaxPlan& plan, const ArrayView& x, const ArrayView& out, const ArrayView& indices) {
+  refuse_nan(plan, x);
+  Arrays arrays{&x, &out};
+  arrays.indices = &indices;
+  run(plan, arrays);
+}
+
+void max_jvp(const MaxPlan& plan, const ArrayView& x, const ArrayView& tangent, const ArrayView& out,
+             const ArrayView& out_tangent) {
+  refuse_nan(plan, x);
+  run(plan, {&x, &out, &tangent, &out_tangent});
+}
+
+Winners max_winners(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
+  refuse_nan(plan, x);
+  Winners winners;
+  const Index cells = plan.window_cells;
+  if (plan.many_winners()) winners.item_bytes = (cells + 7) / 8;
+  else winners.item_bytes = cells <= 0x100 ? 1 : cells <= 0x10000 ? 2 : cells <= 0x100000000 ? 4 : 8;
+  winners.bytes = out.count() * winners.item_bytes;
+  winners.data = std::make_unique_for_overwrite<std::uint8_t[]>(static_cast<std::size_t>(winners.bytes));
+  const Index item = static_cast<Index>(item_size(out.dtype));
+  for (int axis = 0; axis < out.ndim(); ++axis)
+    winners.strides.push_back(out.strides[axis] / item * winners.item_bytes);
+  Arrays arrays{&x, &out};
+  arrays.winners = &winners;
+  run(plan, arrays);
+  return winners;
+}
+
+}  // namespace halfulp
