@@ -154,6 +154,11 @@ class Scatter {
 
   void add(Index flat, double value) noexcept {
     const auto i = static_cast<std::size_t>(flat);
+    if (state_[i] == untouched) {  // a single term is exact, special values included
+      state_[i] = exact;
+      high_[i] = value;
+      return;
+    }
     const double before = high_[i];
     const double sum = before + value;
     high_[i] = sum;
@@ -167,8 +172,7 @@ class Scatter {
         low_[i] = rest;
       }
     }
-    if (state_[i] == untouched) state_[i] = exact;  // a single term is exact, special values included
-    else if (!kept) state_[i] = undecided;
+    if (!kept) state_[i] = undecided;
   }
 
   void finish() {

@@ -32,7 +32,7 @@ class Walk {
  private:
   void window(const Index* output) {
     const Best best = walk::best_of<T>(plan_, plane_.x.data, output, plane_.x.strides);
-    at<T>(plane_.out, output) = best.offset < 0 ? T{} : cell(best.offset);
+    at<T>(plane_.out, output) = best.flat < 0 ? T{} : cell(best.offset);
     if (plane_.indices) at<std::int64_t>(plane_.indices, output) = best.flat;
     if constexpr (is_float(dtype_of<T>)) {
       if (plane_.tangent) tangent(output, best);
@@ -43,7 +43,7 @@ class Walk {
   void tangent(const Index* output, const Best& best) {
     T& target = at<T>(plane_.out_tangent, output);
     target = T{};
-    if (best.offset < 0) return;
+    if (best.flat < 0) return;
     if (!plan_.many_winners()) {
       target = tangent_at(best.flat);
       return;
@@ -63,7 +63,7 @@ class Walk {
     std::uint8_t* target = &at<std::uint8_t>(plane_.winners, output);
     if (!plan_.many_winners()) return store_code(target, plane_.winner_bytes, best.code);
     std::memset(target, 0, static_cast<std::size_t>(plane_.winner_bytes));
-    if (best.offset < 0) return;
+    if (best.flat < 0) return;
     const auto top = walk::value_of(cell(best.offset));
     walk::cells(plan_, output, plane_.x.strides, [&](Index offset, Index code, Index) {
       if (walk::wins(walk::value_of(cell(offset)), top)) target[code / 8] |= static_cast<std::uint8_t>(1u << (code % 8));

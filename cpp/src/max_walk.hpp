@@ -98,9 +98,9 @@ void cells(const MaxPlan& plan, const Index* output, const Index* strides, Visit
 }
 
 struct Best {
-  Index offset = -1;  // of the winner, in bytes from the plane's start; -1 if there is no real cell
+  Index offset = 0;  // of the winner, in bytes from the start of the plane
   Index code = 0;
-  Index flat = -1;
+  Index flat = -1;  // -1 if there is no real cell
 };
 
 template <class T>
@@ -110,7 +110,7 @@ Best best_of(const MaxPlan& plan, const char* plane, const Index* output, const 
   const bool last = plan.ties == Ties::last;
   cells(plan, output, strides, [&](Index offset, Index code, Index flat) {
     const compute_t<T> x = value_of(*reinterpret_cast<const T*>(plane + offset));
-    if (best.offset >= 0 && !takes_over(x, value, last, plan.nan)) return;
+    if (best.flat >= 0 && !takes_over(x, value, last, plan.nan)) return;
     best = {offset, code, flat};
     value = x;
   });

@@ -1,5 +1,6 @@
 """The compiled core of halfulp."""
 
+from collections.abc import Sequence
 
 
 def get_num_threads() -> int:
@@ -16,3 +17,29 @@ def get_isa() -> str:
 
 def set_isa(name: str) -> None:
     """Force an instruction set; for tests."""
+
+class MaxPullback:
+    """From an output cotangent to a tuple of input cotangents."""
+
+    def __call__(self, cotangent: object) -> tuple: ...
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the pullback keeps about the winners."""
+
+class MaxOperator:
+    """A hard max over windows, ready to run."""
+
+    def forward(self, x: object) -> object: ...
+
+    def forward_with_indices(self, x: object) -> tuple: ...
+
+    def jvp(self, x: object, tangent: object) -> tuple: ...
+
+    def vjp(self, x: object) -> tuple: ...
+
+def max_pool(name: str, kernel: Sequence[int], stride: Sequence[int], before: Sequence[int], after: Sequence[int], padding: str, dilation: Sequence[int], ceil_mode: bool, ties: str, nan: str) -> MaxOperator: ...
+
+def adaptive_max_pool(name: str, output_size: Sequence[int], ties: str, nan: str) -> MaxOperator: ...
+
+def global_max_pool(name: str, ndim: int, keepdims: bool, ties: str, nan: str) -> MaxOperator: ...

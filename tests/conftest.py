@@ -1,0 +1,9 @@
+"""Hypothesis profiles: the default fits in a few minutes; ``--hypothesis-profile=thorough`` draws a million cases."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=20_000)
+settings.load_profile("default")

@@ -1,0 +1,85 @@
+"""The hard max kernels against the specification, bit for bit: values, indices, JVP and VJP.
+
+An example draws a structure and tries it on a batch of element types, layouts and values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import halfulp as hu
+from tests import strategies as draw
+
+CASES = 12
+
+
+def check(op: Any, shape: tuple[int, ...], seed: int) -> None:
+    """A batch of inputs of this shape, every dtype and layout in turn."""
+    rng = np.random.default_rng(seed)
+    for _ in range(CASES):
+        integers = rng.random() < 0.2
+        dtype = rng.choice(np.array(draw.INTEGERS if integers else draw.FLOATS, dtype=object))
+        layout = str(rng.choice(draw.LAYOUTS))
+        x = draw.random_array(rng, shape, dtype)
+        check_case(op, x, layout, rng)
+
+
+def check_case(op: Any, x: Any, layout: str, rng: np.random.Generator) -> None:
+    what = f"{op} on {x.dtype} {x.shape} in {layout}"
+    given_x = draw.in_layout(x, layout)
+    expected = hu.spec.forward(op, x)
+    draw.assert_same_bits(op(given_x), expected, what)
+    output, indices = hu.kernels.forward_with_indices(op, given_x)
+    draw.assert_same_bits(output, expected, what)
+    assert np.array_equal(indices, hu.spec.indices(op, x)), f"indices of {what}"
+    if x.dtype.kind in "iub":
+        return
+    tangent = draw.random_array(rng, x.shape, x.dtype)
+    output, out_tangent = op.jvp((given_x,), (draw.in_layout(tangent, str(rng.choice(draw.LAYOUTS))),))
+    draw.assert_same_bits(output, expected, f"jvp output of {what}")
+    draw.assert_same_bits(out_tangent, hu.spec.jvp(op, (x,), (tangent,))[1], f"jvp of {what}")
+    output, pullback = op.vjp(given_x)
+    draw.assert_same_bits(output, expected, f"vjp output of {what}")
+    cotangent = draw.random_array(rng, expected.shape, x.dtype)
+    (dx,) = pullback(draw.in_layout(cotangent, str(rng.choice(draw.LAYOUTS))))
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), cotangent)[0], f"vjp of {what}")
+
+
+@given(draw.windows(), draw.leading_axes, draw.ties, draw.nan_policies, draw.seeds)
+def test_sliding_windows_match_the_specification(
+    window: draw.Window, leading: tuple[int, ...], ties: str, nan: str, seed: int
+) -> None:
+    check(hu.MaxPool(**window.arguments, ties=ties, nan=nan), leading + window.spatial, seed)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.one_of(st.none(), st.integers(1, 9))), min_size=1, max_size=3),
+    draw.leading_axes,
+    draw.ties,
+    draw.nan_policies,
+    draw.seeds,
+)
+def test_adaptive_windows_match_the_specification(
+    axes: list[tuple[int, int | None]], leading: tuple[int, ...], ties: str, nan: str, seed: int
+) -> None:
+    op = hu.AdaptiveMaxPool(tuple(size for _, size in axes), ties=ties, nan=nan)
+    check(op, leading + tuple(size for size, _ in axes), seed)
+
+
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=3),
+    draw.leading_axes,
+    st.booleans(),
+    draw.ties,
+    draw.nan_policies,
+    draw.seeds,
+)
+def test_global_windows_match_the_specification(
+    spatial: list[int], leading: tuple[int, ...], keepdims: bool, ties: str, nan: str, seed: int
+) -> None:
+    op = hu.GlobalMaxPool(len(spatial), keepdims=keepdims, ties=ties, nan=nan)
+    check(op, leading + tuple(spatial), seed)
