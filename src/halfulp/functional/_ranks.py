@@ -26,16 +26,28 @@ def expand(operator: str, name: str, value: Any, ndim: int | None) -> Any:
 
 
 def cached(record: Callable[..., T]) -> Callable[..., T]:
-    """``record`` with a memory: the same arguments give the same record without checking them again."""
-    remembered = lru_cache(maxsize=1024, typed=True)(record)
+    """``record`` with a memory: the same arguments give the same record without checking them again.
+
+    The types of the items are part of the memory's key: (2.0, 2) equals (2, 2) but is not an accepted kernel size.
+    """
+
+    @lru_cache(maxsize=1024, typed=True)
+    def remembered(types: tuple[Any, ...], *arguments: Any) -> T:
+        return record(*arguments)
 
     def build(*arguments: Any) -> T:
         try:
-            return remembered(*arguments)
+            return remembered(_types(arguments), *arguments)
         except TypeError:  # lists and arrays have no hash
-            return remembered(*(_hashable(argument) for argument in arguments))
+            arguments = tuple(_hashable(argument) for argument in arguments)
+            return remembered(_types(arguments), *arguments)
 
     return build
+
+
+def _types(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types inside the tuples among these arguments; the cache itself tells the types of the others apart."""
+    return tuple([tuple([type(item) for item in a]) + _types(a) for a in arguments if type(a) is tuple])
 
 
 def _hashable(value: Any) -> Any:

@@ -49,7 +49,7 @@ def lift(array: NDArray[Any]) -> NDArray[Any]:
 def rounded(exact_array: Any, dtype: Any) -> NDArray[Any]:
     """Round exact numbers to a float dtype, each once and correctly: to nearest, ties to even.
 
-    Takes rationals (``Fraction``, ``fmpq``, ``int``), extended reals, and balls that are narrow enough to decide.
+    Takes rationals (``Fraction``, ``fmpq``, ``int``), floats, extended reals, and balls narrow enough to decide.
     Overflow gives an infinity, underflow is gradual.
 
     >>> rounded([Fraction(1, 3), Fraction(2) ** 128, Fraction(-1, 2**200)], np.float32)
@@ -91,7 +91,9 @@ def round_ball(ball: arb, target: Format) -> float | None:
     """
     if not ball.is_finite():
         return None
-    low, high = (_round_dyadic(end, target) for end in (ball.lower(), ball.upper()))
+    # An exact ball is its own end; lower() and upper() would round it to the working precision.
+    ends = (ball, ball) if ball.is_exact() else (ball.lower(), ball.upper())
+    low, high = (_round_dyadic(end, target) for end in ends)
     same = low == high and math.copysign(1.0, low) == math.copysign(1.0, high)
     return low if same else None
 
@@ -119,10 +121,10 @@ def _scaled_less(magnitude: int, denominator: int, exponent: int) -> bool:
 
 
 def _round_one(value: Any, target: Format) -> float:
+    if isinstance(value, (float, np.floating)):
+        value = Extended.of(float(value))
     if isinstance(value, Extended):
-        if value.value is None:
-            return value.special
-        if value.value == 0:
+        if value.value is None or value.value == 0:
             return value.special
         value = value.value
     if isinstance(value, arb):

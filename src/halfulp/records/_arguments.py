@@ -18,7 +18,9 @@ PRECISION = ("correct", "fast")
 
 def is_sequence(value: object) -> bool:
     """A list, tuple or array of one item per axis; not a string."""
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, (str, bytes))
+    if isinstance(value, (str, bytes)) or getattr(value, "shape", None) == ():
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
 
 
 def rank_of(operator: str, **arguments: Any) -> int:

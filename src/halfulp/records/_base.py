@@ -123,8 +123,11 @@ def ranked(name: str, ndim: int) -> str:
     return f"{name}{ndim}d" if 1 <= ndim <= 3 else name
 
 
-def split_spatial(operator: str, shape: Shape, ndim: int) -> tuple[Shape, Shape]:
-    """(leading axes, spatial axes) of an input shape."""
+def split_spatial(operator: str, input_shapes: tuple[Shape, ...], ndim: int) -> tuple[Shape, Shape]:
+    """(leading axes, spatial axes) of the shape of the one input."""
+    if len(input_shapes) != 1:
+        raise ShapeError(operator, f"{len(input_shapes)} inputs", "takes one input", "I3")
+    shape = tuple(input_shapes[0])
     if len(shape) < ndim:
         raise ShapeError(
             operator, f"input shape={shape}", f"the last {ndim} axes are spatial, but there are {len(shape)}", "W7"

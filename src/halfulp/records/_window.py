@@ -55,8 +55,7 @@ class WindowOperator(Operator):
         )
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
-        (shape,) = input_shapes
-        leading, spatial = split_spatial(self.name, tuple(shape), self.ndim)
+        leading, spatial = split_spatial(self.name, input_shapes, self.ndim)
         return leading + tuple(axis.output_size for axis in self.axes(spatial))
 
     def _is_default(self, name: str, value: Any, default: Any) -> bool:

@@ -43,6 +43,5 @@ class AdaptiveOperator(Operator):
         return tuple(n if m is None else m for n, m in zip(spatial, self.output_size, strict=True))
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
-        (shape,) = input_shapes
-        leading, spatial = split_spatial(self.name, tuple(shape), self.ndim)
+        leading, spatial = split_spatial(self.name, input_shapes, self.ndim)
         return leading + self.spatial_output(spatial)

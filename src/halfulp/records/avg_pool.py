@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from halfulp.errors import ShapeError
+from halfulp.errors import PolicyError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PaddingLike, PerAxis, is_integer
 from halfulp.records._window import WindowOperator
@@ -43,7 +43,7 @@ class AvgPool(WindowOperator):
         if divisor is None:
             return
         if not is_integer(divisor) or divisor == 0 or abs(divisor) >= 2**63:
-            raise ShapeError(
+            raise PolicyError(
                 self.name, f"divisor_override={divisor!r}", "must be None or an integer other than 0", "A1"
             )
         object.__setattr__(self, "divisor_override", int(divisor))

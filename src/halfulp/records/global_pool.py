@@ -28,8 +28,7 @@ class GlobalOperator(Operator):
         object.__setattr__(self, "keepdims", arguments.flag(self.name, "keepdims", self.keepdims))
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
-        (shape,) = input_shapes
-        leading, spatial = split_spatial(self.name, tuple(shape), self.ndim)
+        leading, spatial = split_spatial(self.name, input_shapes, self.ndim)
         return leading + ((1,) * len(spatial) if self.keepdims else ())
 
 

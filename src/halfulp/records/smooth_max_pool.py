@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import flint
 import numpy as np
 
-from halfulp.errors import ShapeError
+from halfulp.errors import PolicyError
 from halfulp.records._base import PaddingLike, PerAxis, is_integer
 from halfulp.records._window import WindowOperator
 
@@ -40,22 +41,20 @@ class SmoothMaxPool(WindowOperator):
 
 
 def _checked_beta(operator: str, beta: Any) -> Any:
-    """A finite real other than 0: a number, a rational, or a ball that excludes 0."""
-    if is_integer(beta):
+    """A finite real other than 0, as an int, float, Fraction, ball that excludes 0, or symbol."""
+    if is_integer(beta) or isinstance(beta, flint.fmpz):
         beta = int(beta)
     elif isinstance(beta, np.floating):
         beta = float(beta)
-    if isinstance(beta, (bool, np.bool_, complex, str)):
-        usable = False
-    elif isinstance(beta, float):
-        usable = math.isfinite(beta) and beta != 0
+    elif isinstance(beta, flint.fmpq):
+        beta = Fraction(int(beta.p), int(beta.q))
+    if isinstance(beta, (int, float, Fraction)) and not isinstance(beta, bool):
+        usable = beta != 0 and not (isinstance(beta, float) and not math.isfinite(beta))
     elif isinstance(beta, flint.arb):
         usable = beta.is_finite() and not beta.contains(0)
-    else:
-        try:
-            usable = bool(beta != 0)
-        except (TypeError, ValueError):
-            usable = False
-    if not usable or beta is None:
-        raise ShapeError(operator, f"beta={beta!r}", "must be a finite real number other than 0", "S1")
+    else:  # of a symbol nothing is known but that it may be such a number
+        usable = getattr(beta, "is_extended_real", False) is not False and getattr(beta, "is_finite", True) is not False
+        usable = usable and getattr(beta, "is_zero", False) is not True
+    if not usable:
+        raise PolicyError(operator, f"beta={beta!r}", "must be a finite real number other than 0", "S1")
     return beta

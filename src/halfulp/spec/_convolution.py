@@ -14,10 +14,10 @@ of another. Rationals take the same sums as products of integer matrices, in ``_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from flint import fmpq
@@ -25,10 +25,12 @@ from flint import fmpq
 from halfulp.geometry import Axis, flat_index
 from halfulp.records import ConvolutionOperator, Shape
 from halfulp.spec import _integer_matrices
+from halfulp.spec._progress import track
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
 Maybe = np.ndarray[Any, Any] | None
+T = TypeVar("T")
 
 
 class Link(NamedTuple):
@@ -40,13 +42,17 @@ class Link(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The sizes and links of one convolution; arrays are (samples, channels, flat places) and (b, a/groups, taps)."""
+    """The sizes and links of one convolution; arrays are (samples, channels, flat places) and (b, a/groups, taps).
+
+    ``progress`` is the label of the progress bars that the sums show, if they are to show any.
+    """
 
     links: list[Link]
     groups: int
     cells: int
     positions: int
     taps: int
+    progress: str | None = None
 
     def at_positions(self, weight: Array, x: Array) -> Array:
         """y[n, b, position] = sum of w[b, a, tap] * x[n, a, cell]; None where there is no term."""
@@ -78,18 +84,24 @@ class Form(NamedTuple):
                 _add(weight, (b, local, tap), y[n, b, position] * x[n, a, cell])
         return weight
 
-    def _channels(self, samples: int, weight: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
+    def _channels(self, samples: int, weight: tuple[int, ...]) -> Iterable[tuple[int, int, int, int]]:
         """(sample, channel b, channel a, a within its group) for every pair of channels of one group."""
         per_group = weight[0] // self.groups
-        return [
-            (n, b, (b // per_group) * weight[1] + local, local)
-            for n in range(samples)
-            for b in range(weight[0])
-            for local in range(weight[1])
-        ]
+        return self.track(
+            [
+                (n, b, (b // per_group) * weight[1] + local, local)
+                for n in range(samples)
+                for b in range(weight[0])
+                for local in range(weight[1])
+            ]
+        )
+
+    def track(self, items: Sequence[T]) -> Iterable[T]:
+        """``items``, with a progress bar while they are consumed if this form shows one."""
+        return track(items, self.progress or "", self.progress is not None)
 
 
-def form(axes: Sequence[Axis], outputs: Shape, groups: int) -> Form:
+def form(axes: Sequence[Axis], outputs: Shape, groups: int, progress: str | None = None) -> Form:
     """The form of a convolution whose larger side has these axes and whose windows number ``outputs`` per axis."""
     sizes = tuple(axis.size for axis in axes)
     kernel = tuple(axis.kernel for axis in axes)
@@ -101,12 +113,13 @@ def form(axes: Sequence[Axis], outputs: Shape, groups: int) -> Form:
     for choice in product(*per_axis):
         position, tap, cell = zip(*choice, strict=True)
         links.append(Link(flat_index(position, outputs), flat_index(tap, kernel), flat_index(cell, sizes)))
-    return Form(links, groups, prod(sizes), prod(outputs), prod(kernel))
+    return Form(links, groups, prod(sizes), prod(outputs), prod(kernel), progress)
 
 
 def push(
     op: ConvolutionOperator,
     shape: Form,
+    primals: tuple[Maybe, ...],
     products: Sequence[tuple[Maybe, Maybe]],
     bias: Maybe,
     output: Shape,
@@ -121,8 +134,7 @@ def push(
         parts.append(np.broadcast_to(bias[None, :, None], flat_shape))
     if not parts:
         parts.append(_empty(flat_shape))
-    zero = zero_of([array for pair in present for array in pair] + [bias])
-    return gather(parts, zero).reshape(output)
+    return gather(parts, zero_of(primals)).reshape(output)
 
 
 def pull(

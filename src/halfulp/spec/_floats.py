@@ -1,7 +1,8 @@
 """Float arrays in the specification: lift exactly, evaluate, round once.
 
 Finite floats are rationals. Rationals know no sign of zero, so where a zero goes in and a zero comes out the
-evaluation is repeated over extended reals, which do; so it is where an infinity or NaN goes in.
+evaluation is repeated over extended reals, which do; so it is where an infinity or NaN goes in. A sum that cancels is
++0, which is the zero that rationals round to, unless the operator divides by a negative number.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from halfulp.numbers import exact, lift, rounded
+from halfulp.records import AvgPool, Operator
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array | None, ...]
 
 
-def over_floats(compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
+def over_floats(op: Operator, compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
     """The results of ``compute`` on lifted arrays, rounded to the arrays' dtype; None stays None."""
     present = [array for array in arrays if array is not None]
     dtype = present[0].dtype.newbyteorder("=")
@@ -29,10 +31,14 @@ def over_floats(compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
     doubles = [array.astype(np.float64) for array in present]
     if all(np.isfinite(d).all() for d in doubles):
         results = compute(*(None if a is None else exact(a) for a in arrays))
-        signs_matter = any((d == 0).any() for d in doubles)
+        signs_matter = _divides_by_negative(op) or any((d == 0).any() for d in doubles)
         if not (signs_matter and any(_has_zero(r) for r in results)):
             return _rounded(results, dtype)
     return _rounded(compute(*(None if a is None else lift(a) for a in arrays)), dtype)
+
+
+def _divides_by_negative(op: Operator) -> bool:
+    return isinstance(op, AvgPool) and op.divisor_override is not None and op.divisor_override < 0
 
 
 def _has_zero(result: Array | None) -> bool:

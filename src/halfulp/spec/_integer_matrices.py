@@ -23,11 +23,10 @@ def at_positions(form: Form, weight: Array, x: Array) -> Array:
     (w, x), denominator = _integers(weight, x)
     y = np.full((x.shape[0], w.shape[0], form.positions), None, dtype=object)
     outputs, inputs = w.shape[0] // form.groups, w.shape[1]
-    for n in range(x.shape[0]):
-        for group in range(form.groups):
-            rows = slice(group * outputs, (group + 1) * outputs)
-            columns = _columns(form, x[n, group * inputs : (group + 1) * inputs])
-            _store(y[n, rows], _matrix(w[rows].reshape(outputs, -1)) * columns, denominator)
+    for n, group in form.track(_blocks(x.shape[0], form.groups)):
+        rows = slice(group * outputs, (group + 1) * outputs)
+        columns = _columns(form, x[n, group * inputs : (group + 1) * inputs])
+        _store(y[n, rows], _matrix(w[rows].reshape(outputs, -1)) * columns, denominator)
     return _without_terms(y, form, "position")
 
 
@@ -36,16 +35,15 @@ def at_cells(form: Form, weight: Array, y: Array) -> Array:
     (w, y), denominator = _integers(weight, y)
     outputs, inputs = w.shape[0] // form.groups, w.shape[1]
     x = np.full((y.shape[0], inputs * form.groups, form.cells), None, dtype=object)
-    for n in range(y.shape[0]):
-        for group in range(form.groups):
-            rows = slice(group * outputs, (group + 1) * outputs)
-            transposed = _matrix(w[rows].reshape(outputs, -1).T)
-            spread = np.array((transposed * _matrix(y[n, rows])).tolist(), dtype=object)
-            spread = spread.reshape(inputs, form.taps, form.positions)
-            sums = np.zeros((inputs, form.cells), dtype=object)
-            for position, tap, cell in form.links:
-                sums[:, cell] += spread[:, tap, position]
-            _store(x[n, group * inputs : (group + 1) * inputs], sums, denominator)
+    for n, group in form.track(_blocks(y.shape[0], form.groups)):
+        rows = slice(group * outputs, (group + 1) * outputs)
+        transposed = _matrix(w[rows].reshape(outputs, -1).T)
+        spread = np.array((transposed * _matrix(y[n, rows])).tolist(), dtype=object)
+        spread = spread.reshape(inputs, form.taps, form.positions)
+        sums = np.zeros((inputs, form.cells), dtype=object)
+        for position, tap, cell in form.links:
+            sums[:, cell] += spread[:, tap, position]
+        _store(x[n, group * inputs : (group + 1) * inputs], sums, denominator)
     return _without_terms(x, form, "cell")
 
 
@@ -54,7 +52,7 @@ def at_taps(form: Form, y: Array, x: Array) -> Array:
     (y, x), denominator = _integers(y, x)
     outputs, inputs = y.shape[1] // form.groups, x.shape[1] // form.groups
     w = np.full((y.shape[1], inputs, form.taps), None, dtype=object)
-    for group in range(form.groups):
+    for group in form.track(range(form.groups)):
         rows, channels = (slice(group * k, (group + 1) * k) for k in (outputs, inputs))
         sums = None
         for n in range(y.shape[0]):
@@ -62,6 +60,11 @@ def at_taps(form: Form, y: Array, x: Array) -> Array:
             sums = part if sums is None else sums + part
         _store(w[rows].reshape(outputs, -1), sums, denominator)
     return _without_terms(w, form, "tap")
+
+
+def _blocks(samples: int, groups: int) -> list[tuple[int, int]]:
+    """Every (sample, group)."""
+    return [(n, group) for n in range(samples) for group in range(groups)]
 
 
 def _integers(*arrays: Array) -> tuple[list[Array], int]:

@@ -39,10 +39,18 @@ _RULES: dict[type[Operator], Rule] = {}
 
 
 def register(record: type[Operator], rule: Any) -> None:
-    """Give a record its meaning; a rule without all of forward, jvp and vjp is refused."""
+    """Give a record its meaning; a rule without all of forward, jvp and vjp is refused.
+
+    >>> register(records.MaxPool, None)
+    Traceback (most recent call last):
+        ...
+    TypeError: MaxPool: an operator is registered with forward, jvp and vjp; forward, jvp, vjp missing [E6]
+    """
     missing = [name for name in ("forward", "jvp", "vjp") if not callable(getattr(rule, name, None))]
     if missing:
-        raise TypeError(f"{record.__name__} cannot be registered without {' and '.join(missing)}")
+        raise TypeError(
+            f"{record.__name__}: an operator is registered with forward, jvp and vjp; {', '.join(missing)} missing [E6]"
+        )
     _RULES[record] = rule
 
 
@@ -71,7 +79,7 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
         return rule.forward(op, unify(op.name, arrays), progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
-    (output,) = over_floats(lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)
+    (output,) = over_floats(op, lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)
     assert output is not None
     return output
 
@@ -79,13 +87,16 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
 def indices(op: Any, x: Any) -> Array:
     """The flat index, within its plane, of the cell that gives each value of a hard max; -1 where there is none.
 
+    Where balls do not decide the winner it is the index of one possible winner.
+
     >>> from halfulp import MaxPool, spec
     >>> spec.indices(MaxPool((2,), stride=1), np.array([1.0, 3.0, 3.0]))
     array([1, 1])
     """
     (array,) = _checked(op, (x,))
     rule = _RULES[type(op)]
-    assert isinstance(rule, Pooling)
+    if not isinstance(rule, Pooling) or not hasattr(op, "ties"):
+        raise TypeError(f"{op.name}: only a hard max has indices")
     walk = rule.walk(op, array.shape)
     found = [
         max_pool.max_pool_index(op, [plane[i] for i in window.cells], window.cells)
@@ -118,7 +129,7 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
         assert directions[0] is not None
         return output, _smooth_planes.jvp(op, arrays[0], directions[0], progress)
     (tangent,) = over_floats(
-        lambda *xs: (rule.jvp(op, xs[:count], xs[count:], progress=progress),), (*arrays, *directions)
+        op, lambda *xs: (rule.jvp(op, xs[:count], xs[count:], progress=progress),), (*arrays, *directions)
     )
     assert tangent is not None
     return output, tangent
@@ -142,7 +153,7 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
         return rule.vjp(op, tuple(xs), g, progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
-    return over_floats(lambda *xs: rule.vjp(op, xs[:-1], xs[-1], progress=progress), (*arrays, g))
+    return over_floats(op, lambda *xs: rule.vjp(op, xs[:-1], xs[-1], progress=progress), (*arrays, g))
 
 
 def _checked(op: Operator, inputs: Sequence[Any]) -> tuple[Any, ...]:

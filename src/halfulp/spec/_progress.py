@@ -9,9 +9,10 @@ T = TypeVar("T")
 
 
 def track(items: Sequence[T], label: str, shown: bool) -> Iterable[T]:
-    """``items``, with a bar on the terminal while they are consumed if ``shown``."""
+    """``items``, with a bar on standard error while they are consumed if ``shown``."""
     if not shown:
         return items
+    from rich.console import Console
     from rich.progress import track as rich_track
 
-    return rich_track(items, description=label)
+    return rich_track(items, description=label, console=Console(stderr=True))

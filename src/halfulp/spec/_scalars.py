@@ -59,7 +59,7 @@ def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple
 
 def _like(value: Any, unit: Any) -> Any:
     """``value``, or the scalar of ``unit``'s kind that an integer means."""
-    return value if kind_of(value) != "int" else unit * 0 + int(value)
+    return value if kind_of(value) != "int" else zero_like(unit) + int(value)
 
 
 def _map(array: np.ndarray[Any, Any], function: Any) -> np.ndarray[Any, Any]:
@@ -86,6 +86,8 @@ def zero_like(scalar: Any) -> Any:
     """The zero of a scalar's number system."""
     if isinstance(scalar, Extended):
         return Extended(fmpq(0))
+    if isinstance(scalar, np.floating):  # before float: a NumPy double is both
+        return type(scalar)(0)
     for kind in (fmpq, arb, Fraction, float):
         if isinstance(scalar, kind):
             return kind(0)
@@ -135,11 +137,37 @@ def require_exp(operator: str, scalar: Any) -> None:
         )
 
 
+def quotient(numerator: Any, denominator: Any) -> Any:
+    """numerator / denominator, where 0 / 0 and inf / inf among floats are NaN, as IEEE 754 has it."""
+    if isinstance(denominator, (float, np.floating)) and denominator == 0:
+        return numerator * math.nan
+    return numerator / denominator
+
+
+def exact_beta(beta: Any) -> fmpq:
+    """The rational that a record's beta means exactly."""
+    if isinstance(beta, float):
+        return fmpq(*beta.as_integer_ratio())
+    if isinstance(beta, Fraction):
+        return fmpq(beta.numerator, beta.denominator)
+    if isinstance(beta, int):
+        return fmpq(beta)
+    raise DTypeError("smooth_max_pool", f"beta={beta!r}", "floats need a beta that is a float or a rational", "I2")
+
+
 def _transcendental(function: str, scalar: Any) -> Any:
     if isinstance(scalar, (float, np.floating)):
-        return getattr(math, function)(scalar)
+        kind = type(scalar) if isinstance(scalar, np.floating) else float
+        return kind(_float_exp(scalar) if function == "exp" else math.log(scalar) if scalar else -math.inf)
     if kind_of(scalar) == "sympy":
         import sympy
 
         return getattr(sympy, function)(scalar)
     return getattr(scalar, function)()
+
+
+def _float_exp(scalar: Any) -> float:
+    try:
+        return math.exp(scalar)
+    except OverflowError:
+        return math.inf

@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import flint
@@ -25,13 +24,6 @@ from halfulp.numbers import Extended, Format, round_ball, round_rational
 
 Exponentials = dict[Any, Any]
 """sum(c * exp(a)): exponent a -> coefficient c, both rational."""
-
-
-def exact_beta(beta: Any) -> fmpq:
-    """The rational that the record's beta means exactly."""
-    if isinstance(beta, float):
-        return fmpq(*beta.as_integer_ratio())
-    return fmpq(beta.numerator, beta.denominator) if isinstance(beta, Fraction) else fmpq(beta)
 
 
 def signed_zero(negative: Sequence[bool]) -> float:
@@ -52,7 +44,7 @@ class Cells:
     values: Sequence[Extended]
     padded: int
 
-    @property
+    @cached_property
     def is_nan(self) -> bool:
         """Whether a cell is NaN."""
         return any(v.is_nan for v in self.values)
@@ -61,13 +53,13 @@ class Cells:
         """beta * value as +inf, -inf, or 0 for anything finite."""
         return 0.0 if value.is_finite else value.special * (1.0 if self.beta > 0 else -1.0)
 
-    @property
+    @cached_property
     def largest(self) -> float:
         """+inf if a term is infinite, -inf if all terms are zero, 0 otherwise."""
         reaches = [self.tends_to(v) for v in self.values] + [0.0] * (self.padded > 0)
         return max(reaches, default=-math.inf)
 
-    @property
+    @cached_property
     def sum(self) -> Exponentials:
         """The sum of the finite, nonzero terms."""
         out: Exponentials = {fmpq(0): fmpq(self.padded)} if self.padded else {}
@@ -108,10 +100,10 @@ def smooth_value(cells: Cells, target: Format) -> float:
         small = reduce(lambda a, b: a + b, (arb(c) * arb(a - top).exp() for a, c in s.items() if a != top), arb(0))
         return (arb(top) + (small + (s[top] - 1)).log1p()) / arb(cells.beta)
 
-    def side(boundary: fmpq) -> Exponentials:
+    def side(boundary: fmpq) -> int:
         difference = dict(s)
         _accumulate(difference, cells.beta * boundary, fmpq(-1))
-        return difference if cells.beta > 0 else {a: -c for a, c in difference.items()}
+        return _sign(difference) if cells.beta > 0 else -_sign(difference)
 
     return decide(ball, side, target)
 
@@ -140,8 +132,8 @@ def smooth_jvp(cells: Cells, tangents: Sequence[Extended], target: Format) -> fl
         top = max(s)
         return _evaluate(weighted, top) / _evaluate(s, top)
 
-    def side(boundary: fmpq) -> Exponentials:
-        return _combine(weighted, s, -boundary)
+    def side(boundary: fmpq) -> int:
+        return _sign(_combine(weighted, s, -boundary))
 
     return decide(ball, side, target)
 
@@ -170,28 +162,38 @@ def smooth_vjp(parts: Sequence[tuple[Cells, Extended, Extended]], target: Format
         cancelled = any(g.value != 0 and weight for g, weight in zip(cotangents, classes, strict=True))
         return 0.0 if cancelled else signed_zero([is_negative(g) for g in cotangents])
 
-    def ball() -> arb:
-        terms = []
+    def ball(boundary: Any = 0) -> arb:
+        """The sum minus a boundary, as an exact number plus what the other cells of the windows add to it."""
+        exact, rest = -fmpq(boundary), arb(0)
         for key, g in shares.items():
             s = dict(key)
             top = max(s)
-            terms.append(arb(g) * arb(-top).exp() / _evaluate(s, top))
-        return reduce(lambda a, b: a + b, terms)
+            if top == 0:  # 1 / (c + r) = 1 / c - r / (c * (c + r)), in which r may be tiny beside c
+                c = s.pop(top)
+                r = _evaluate(s, top) if s else arb(0)
+                exact += g / c
+                rest -= arb(g) * r / (c * (c + r))
+            else:
+                rest += arb(g) * arb(-top).exp() / _evaluate(s, top)
+        return arb(exact) + rest
 
-    def side(boundary: fmpq) -> Exponentials:
+    def side(boundary: fmpq) -> int:
+        near = ball(boundary)
+        if near > 0 or near < 0:
+            return 1 if near > 0 else -1
         sums = [dict(key) for key in shares]
         everything = reduce(_product, sums)
         out = {a: -boundary * c for a, c in everything.items() if boundary != 0}
         for i, g in enumerate(shares.values()):
             others = reduce(_product, sums[:i] + sums[i + 1 :], {fmpq(0): fmpq(1)})
             out = _combine(out, others, g)
-        return out
+        return _sign(out)
 
     return decide(ball, side, target)
 
 
-def decide(ball: Callable[[], arb], side: Callable[[fmpq], Exponentials], target: Format) -> float:
-    """Round the number that ``ball`` encloses ever more tightly and whose side of a boundary ``side`` tells."""
+def decide(ball: Callable[[], arb], side: Callable[[fmpq], int], target: Format) -> float:
+    """Round the number that ``ball`` encloses ever more tightly; ``side`` tells its side of a boundary, or 0 on it."""
     before = flint.ctx.prec
     try:
         for precision in (80, 160, 320, 640):
@@ -203,7 +205,7 @@ def decide(ball: Callable[[], arb], side: Callable[[fmpq], Exponentials], target
         while True:
             low, high, boundary = _boundary(enclosure, target)
             if boundary is not None:
-                sign = _sign(side(boundary))
+                sign = side(boundary)
                 if sign == 0:
                     return _round(boundary, target)
                 return high if sign > 0 else low
@@ -225,6 +227,8 @@ def _boundary(ball: arb, target: Format) -> tuple[float, float, fmpq | None]:
     assert high is not None
     if low == high == 0:
         return -0.0, 0.0, fmpq(0)
+    if math.copysign(1.0, low) != math.copysign(1.0, high):
+        return low, high, None  # zero, where the sign changes, is a boundary too
     ends = []
     for end, other in ((low, high), (high, low)):
         if math.isfinite(end):

@@ -10,7 +10,8 @@ from halfulp.numbers import float_format, lift
 from halfulp.records import SmoothMaxPool
 from halfulp.spec._pooling import planes
 from halfulp.spec._progress import track
-from halfulp.spec._smooth_floats import Cells, exact_beta, smooth_jvp, smooth_value, smooth_vjp
+from halfulp.spec._scalars import exact_beta
+from halfulp.spec._smooth_floats import Cells, smooth_jvp, smooth_value, smooth_vjp
 from halfulp.spec.smooth_max_pool import RULE
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from halfulp.spec._convolution import Array, Form, Maybe, form, pull, push
 def forward(op: Conv, inputs: tuple[Maybe, ...], progress: bool = False) -> Array:
     """The convolution of x with the weight, plus the bias."""
     x, weight, bias = inputs
-    return push(op, form_of(op, inputs), [(weight, x)], bias, output_of(op, inputs), transposed=False)
+    return push(op, form_of(op, inputs, progress), inputs, [(weight, x)], bias, output_of(op, inputs), transposed=False)
 
 
 def jvp(op: Conv, primals: tuple[Maybe, ...], tangents: tuple[Maybe, ...], progress: bool = False) -> Array:
@@ -23,22 +23,22 @@ def jvp(op: Conv, primals: tuple[Maybe, ...], tangents: tuple[Maybe, ...], progr
     x, weight, _ = primals
     dx, dweight, dbias = tangents
     products = [(weight, dx), (dweight, x)]
-    return push(op, form_of(op, primals), products, dbias, output_of(op, primals), transposed=False)
+    return push(op, form_of(op, primals, progress), primals, products, dbias, output_of(op, primals), transposed=False)
 
 
 def vjp(op: Conv, primals: tuple[Maybe, ...], cotangent: Array, progress: bool = False) -> tuple[Maybe, ...]:
     """The cotangents of x, weight and bias."""
-    return pull(op, form_of(op, primals), primals, cotangent, transposed=False)
+    return pull(op, form_of(op, primals, progress), primals, cotangent, transposed=False)
 
 
-def form_of(op: Conv, inputs: tuple[Maybe, ...]) -> Form:
+def form_of(op: Conv, inputs: tuple[Maybe, ...], progress: bool = False) -> Form:
     """The bilinear form of this convolution."""
     x, weight, _ = inputs
     assert x is not None
     assert weight is not None
     spatial = x.shape[x.ndim - op.ndim :]
     axes = op.axes(spatial, weight.shape[2:])
-    return form(axes, tuple(axis.output_size for axis in axes), op.groups)
+    return form(axes, tuple(axis.output_size for axis in axes), op.groups, op.name if progress else None)
 
 
 def output_of(op: Conv, inputs: tuple[Maybe, ...]) -> Shape:

@@ -15,7 +15,7 @@ from halfulp.spec._convolution import Array, Form, Maybe, form, pull, push
 def forward(op: ConvTranspose, inputs: tuple[Maybe, ...], progress: bool = False) -> Array:
     """The transposed convolution of x with the weight, plus the bias."""
     x, weight, bias = inputs
-    return push(op, form_of(op, inputs), [(weight, x)], bias, output_of(op, inputs), transposed=True)
+    return push(op, form_of(op, inputs, progress), inputs, [(weight, x)], bias, output_of(op, inputs), transposed=True)
 
 
 def jvp(op: ConvTranspose, primals: tuple[Maybe, ...], tangents: tuple[Maybe, ...], progress: bool = False) -> Array:
@@ -23,22 +23,22 @@ def jvp(op: ConvTranspose, primals: tuple[Maybe, ...], tangents: tuple[Maybe, ..
     x, weight, _ = primals
     dx, dweight, dbias = tangents
     products = [(weight, dx), (dweight, x)]
-    return push(op, form_of(op, primals), products, dbias, output_of(op, primals), transposed=True)
+    return push(op, form_of(op, primals, progress), primals, products, dbias, output_of(op, primals), transposed=True)
 
 
 def vjp(op: ConvTranspose, primals: tuple[Maybe, ...], cotangent: Array, progress: bool = False) -> tuple[Maybe, ...]:
     """The cotangents of x, weight and bias."""
-    return pull(op, form_of(op, primals), primals, cotangent, transposed=True)
+    return pull(op, form_of(op, primals, progress), primals, cotangent, transposed=True)
 
 
-def form_of(op: ConvTranspose, inputs: tuple[Maybe, ...]) -> Form:
+def form_of(op: ConvTranspose, inputs: tuple[Maybe, ...], progress: bool = False) -> Form:
     """The bilinear form of the convolution that this is the transpose of."""
     x, weight, _ = inputs
     assert x is not None
     assert weight is not None
     spatial = x.shape[x.ndim - op.ndim :]
     axes = op.axes(spatial, weight.shape[2:])
-    return form(axes, spatial, op.groups)
+    return form(axes, spatial, op.groups, op.name if progress else None)
 
 
 def output_of(op: ConvTranspose, inputs: tuple[Maybe, ...]) -> Shape:

@@ -11,16 +11,18 @@ A window of one cell is that cell; a window of none is 0. Floats are rounded onc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from flint import arb, fmpq
 
 from halfulp.geometry import Window, windows
 from halfulp.records import Shape, SmoothMaxPool
 from halfulp.spec._pooling import Pooling
-from halfulp.spec._scalars import exp, log, require_exp, total
+from halfulp.spec._scalars import exact_beta, exp, log, quotient, require_exp, total
 
 
 def smooth_max_pool_windows(op: SmoothMaxPool, spatial: Shape) -> Iterable[Window]:
@@ -34,19 +36,22 @@ def beta_like(beta: Any, scalar: Any) -> Any:
         if isinstance(beta, Fraction):
             return arb(fmpq(beta.numerator, beta.denominator))
         return beta if isinstance(beta, arb) else arb(beta)
+    if isinstance(scalar, (float, np.floating)):
+        return float(exact_beta(beta))
     return beta
 
 
 def shift(beta: Any, cells: Sequence[Any], zero: Any) -> Any:
-    """A number subtracted from every cell before exp, so that nothing overflows: the cell of the largest beta * x."""
-    if not isinstance(zero, (float, arb)):
+    """A number subtracted from every cell before exp, so that nothing overflows: the cell of the largest beta * x.
+
+    Any number gives the same result in exact arithmetic, so a ball's middle will do, and kinds that do not overflow
+    subtract nothing. Nor do infinite cells: theirs is the case that the plain formula decides.
+    """
+    if not isinstance(zero, (float, np.floating, arb)):
         return zero
-    middle = [(beta * cell).mid() if isinstance(cell, arb) else beta * cell for cell in cells]
-    best = 0
-    for i, value in enumerate(middle):
-        if value > middle[best]:
-            best = i
-    return cells[best]
+    middle = [cell.mid() if isinstance(cell, arb) else cell for cell in cells]
+    best = max(middle, key=lambda cell: beta * cell)
+    return best if abs(best) < math.inf else zero
 
 
 def exponentials(op: Any, zero: Any, values: Sequence[Any], padded: int) -> tuple[Any, list[Any], Any]:
@@ -71,7 +76,7 @@ def smooth_max_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int
 def weights(op: Any, zero: Any, values: Sequence[Any], padded: int) -> list[Any]:
     """The share p_i of every real cell in a window."""
     _, terms, s = exponentials(op, zero, values, padded)
-    return [term / s for term in terms]
+    return [quotient(term, s) for term in terms]
 
 
 def smooth_max_pool_jvp_value(op: Any, zero: Any, values: Sequence[Any], tangents: Sequence[Any], padded: int) -> Any:
