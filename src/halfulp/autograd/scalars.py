@@ -26,6 +26,10 @@ Kind: TypeAlias = Any
 _OBJECT = np.dtype(object)
 
 
+class Unknown:
+    """The kind of an object array without elements. (A dtype would not do: it equals every class of objects.)"""
+
+
 def as_array(value: Any) -> Array:
     """An ndarray; a scalar (NumPy gives them back for arrays without axes) becomes an array without axes."""
     if isinstance(value, np.ndarray):
@@ -51,7 +55,7 @@ def kind_of(value: Array) -> Kind:
     dtype = value.dtype
     if dtype is not _OBJECT and dtype != _OBJECT:
         return dtype
-    return _class_of(value.flat[0]) if value.size else _OBJECT
+    return _class_of(value.flat[0]) if value.size else Unknown
 
 
 def leaf_value(operator: str, value: Any) -> tuple[Array, Kind]:
@@ -68,7 +72,7 @@ def leaf_value(operator: str, value: Any) -> tuple[Array, Kind]:
     if len(kinds) > 1:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TapeError(operator, f"value with scalars of kinds {names}", "all must be of one kind", "E5")
-    return array, kinds.pop() if kinds else _OBJECT
+    return array, kinds.pop() if kinds else Unknown
 
 
 def kind_name(kind: Kind) -> str:
@@ -79,14 +83,14 @@ def kind_name(kind: Kind) -> str:
 def is_differentiable(kind: Kind) -> bool:
     """Integers, truth values and other discrete kinds have no derivative."""
     if isinstance(kind, np.dtype):
-        return kind.kind not in "iubSUMm" or kind == _OBJECT
+        return kind.kind not in "iubSUMm"
     return kind not in (bool, str, bytes)
 
 
 def scalar_like(value: Any, number: Any) -> Any:
     """``number`` as a scalar of the kind of an object array, exactly: 0.5 among rationals is one half."""
     kind = kind_of(strip(value))
-    if not isinstance(number, (int, float, Rational, np.integer, np.floating)) or kind in (_OBJECT, int):
+    if not isinstance(number, (int, float, Rational, np.integer, np.floating)) or kind in (Unknown, int):
         return number
     if isinstance(number, (np.integer, np.floating)):
         number = number.item()

@@ -15,6 +15,7 @@ from halfulp.autograd.operators._base import TapeOperator
 from halfulp.autograd.scalars import (
     Array,
     Kind,
+    Unknown,
     as_array,
     full,
     is_differentiable,
@@ -296,8 +297,7 @@ def _evaluate(operator: Any, values: list[Any], needs: list[bool], requires_grad
 
 def _meet(first: Kind, second: Kind) -> bool:
     """Whether two different kinds are both known, so that their meeting is a mistake."""
-    unknown = np.dtype(object)
-    return bool(first != unknown and second != unknown)
+    return first is not Unknown and second is not Unknown
 
 
 def _mixed(operator: Any, first: Kind, second: Kind) -> TapeError:

@@ -1,0 +1,102 @@
+"""Networks drawn by Hypothesis: against PyTorch in float64, and exactly against the composition of the specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import halfulp as hu
+from halfulp.autograd import flatten
+
+from . import networks
+
+SEEDS = st.integers(0, 2**31 - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(networks.programs(), SEEDS)
+def test_gradients_agree_with_pytorch_in_float64(program: Any, seed: int) -> None:
+    # A tolerance is right here: PyTorch's float64 results are themselves rounded many times.
+    parameters = networks.parameters(seed)
+    value, gradient = hu.value_and_grad(lambda p: networks.run(program, p))(parameters)
+    theirs = hu.tree_map(lambda a: torch.tensor(a, requires_grad=True), parameters)
+    expected = networks.run_torch(program, theirs)
+    if not torch.isfinite(expected):
+        return
+    np.testing.assert_allclose(value, expected.item(), rtol=1e-9, atol=1e-9)
+    leaves = flatten(theirs)[0]
+    grads = torch.autograd.grad(expected, leaves, allow_unused=True)
+    for ours, reference in zip(flatten(gradient)[0], grads, strict=True):
+        scale = 1.0 if reference is None else 1 + reference.abs().max().item()
+        wanted = np.zeros(ours.shape) if reference is None else reference.numpy()
+        np.testing.assert_allclose(ours, wanted, rtol=1e-8, atol=1e-9 * scale)
+
+
+@settings(max_examples=25, deadline=None)
+@given(networks.programs(networks.RATIONAL, depth=5), SEEDS)
+def test_rational_gradients_equal_the_composition_of_the_specification(program: Any, seed: int) -> None:
+    parameters = networks.exact_parameters(seed)
+    gradient = hu.grad(lambda p: networks.run(program, p))(parameters)
+    expected = networks.spec_gradient(program, parameters)
+    for name in ("x", "w", "b"):
+        for ours, reference in zip(gradient[name], expected[name], strict=True):
+            assert (ours == reference).all(), name
+
+
+@settings(max_examples=25, deadline=None)
+@given(networks.programs(networks.RATIONAL, depth=5), SEEDS)
+def test_jvp_and_vjp_of_whole_networks_are_adjoint_exactly(program: Any, seed: int) -> None:
+    parameters, directions = networks.exact_parameters(seed), networks.exact_parameters(seed + 1)
+
+    def network(p: Any) -> Any:
+        return networks.run(program, p)
+
+    _, change = hu.jvp(network, (parameters,), (directions,))
+    gradient = hu.grad(network)(parameters)
+    inner = sum((g * t).sum() for g, t in zip(flatten(gradient)[0], flatten(directions)[0], strict=True))
+    assert change.item() == inner
+
+
+@settings(max_examples=15, deadline=None)
+@given(networks.programs(networks.RATIONAL, depth=4), SEEDS)
+def test_hessian_of_rational_networks_is_exactly_symmetric_and_its_own_reverse(program: Any, seed: int) -> None:
+    parameters = networks.exact_parameters(seed)
+    first, second = networks.exact_parameters(seed + 1), networks.exact_parameters(seed + 2)
+
+    def network(p: Any) -> Any:
+        return networks.run(program, p)
+
+    def inner(a: Any, b: Any) -> Any:
+        return sum((x * y).sum() for x, y in zip(flatten(a)[0], flatten(b)[0], strict=True))
+
+    forward = hu.hvp(network, (parameters,), (first,))
+    assert inner(second, forward) == inner(first, hu.hvp(network, (parameters,), (second,)))
+    # reverse over reverse takes a different road to the same numbers
+    reverse = hu.grad(lambda p: inner(hu.grad(network)(p), first))(parameters)
+    assert all((a == b).all() for a, b in zip(flatten(forward)[0], flatten(reverse)[0], strict=True))
+
+
+@settings(max_examples=20, deadline=None)
+@given(networks.programs(depth=4), SEEDS)
+def test_hessian_products_agree_with_pytorch_in_float64(program: Any, seed: int) -> None:
+    parameters, directions = networks.parameters(seed), networks.parameters(seed + 1)
+    ours = hu.hvp(lambda p: networks.run(program, p), (parameters,), (directions,))
+    theirs = hu.tree_map(lambda a: torch.tensor(a, requires_grad=True), parameters)
+    leaves = flatten(theirs)[0]
+    value = networks.run_torch(program, theirs)
+    if not torch.isfinite(value):
+        return
+    grads = torch.autograd.grad(value, leaves, create_graph=True, allow_unused=True)
+    moving = [torch.tensor(t) for t in flatten(directions)[0]]
+    slope = sum(((g * t).sum() for g, t in zip(grads, moving, strict=True) if g is not None), start=torch.zeros(()))
+    products = [None] * len(leaves)
+    if slope.requires_grad:
+        products = list(torch.autograd.grad(slope, leaves, allow_unused=True))
+    for mine, reference in zip(flatten(ours)[0], products, strict=True):
+        wanted = np.zeros(mine.shape) if reference is None else reference.numpy()
+        scale = 1 + np.abs(wanted).max()
+        np.testing.assert_allclose(mine, wanted, rtol=1e-7, atol=1e-8 * scale)
