@@ -1,0 +1,34 @@
+"""The command line: ``halfulp check``, ``halfulp show`` and ``halfulp explain``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from halfulp.cli import check
+
+__all__ = ["main"]
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    from halfulp import __version__
+
+    top = argparse.ArgumentParser(
+        prog="halfulp", description="Convolution and pooling with one right answer.", allow_abbrev=False
+    )
+    top.add_argument("--version", action="version", version=f"halfulp {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    check.add_to(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the result is the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        print("halfulp: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,7 @@
+"""``python -m halfulp.cli``."""
+
+import sys
+
+from halfulp.cli import main
+
+sys.exit(main())

@@ -1,0 +1,172 @@
+"""What a campaign asks of a subject: settings (a record with input shapes), fillings (numbers by label), and cases.
+
+A *setting* is one operator record with the shapes and memory layout of its inputs. A *filling* puts numbers into them.
+A *case* is a setting with a filling, an element type and a mode. Everything follows from the campaign's seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from halfulp.conformance.fill import filled
+from halfulp.records import Array, Operator, Shape
+
+__all__ = [
+    "DTYPES",
+    "FLOATS",
+    "INTEGERS",
+    "MAX_OPERATORS",
+    "MODES",
+    "OPERATORS",
+    "Arrays",
+    "Case",
+    "Filling",
+    "Setting",
+]
+
+OPERATORS: Final = (
+    "max_pool",
+    "avg_pool",
+    "smooth_max_pool",
+    "adaptive_avg_pool",
+    "adaptive_max_pool",
+    "global_avg_pool",
+    "global_max_pool",
+    "conv",
+    "conv_transpose",
+)
+MAX_OPERATORS: Final = ("max_pool", "adaptive_max_pool", "global_max_pool")
+MODES: Final = ("forward", "jvp", "vjp")
+FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+INTEGERS: Final = ("int8", "uint8", "int32", "int64")
+DTYPES: Final = (*FLOATS, *INTEGERS)
+LAYOUTS: Final = ("C", "channels_last", "negative_strides", "strided")
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a name; bfloat16 comes from ml_dtypes.
+
+    >>> numpy_dtype("bfloat16").itemsize
+    2
+    """
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def derived_seed(*parts: object) -> int:
+    """A 63-bit seed that depends on every part, the same on every machine.
+
+    >>> derived_seed(0, "conv") == derived_seed(0, "conv")
+    True
+    """
+    digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def takes(operator: str, mode: str, dtype: str) -> bool:
+    """Whether the specification gives this combination a meaning: integers are for hard maxima, forward only.
+
+    >>> takes("max_pool", "forward", "int8"), takes("max_pool", "vjp", "int8"), takes("conv", "vjp", "float16")
+    (True, False, True)
+    """
+    return dtype in FLOATS or (mode == "forward" and operator in MAX_OPERATORS)
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How numbers are put into a setting: a label of :mod:`halfulp.conformance.fill`, and a seed."""
+
+    label: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One operator record with the shapes of its inputs, their layout, and what it is meant to probe."""
+
+    op: Operator
+    shapes: tuple[Shape | None, ...]
+    fillings: tuple[Filling, ...]
+    label: str = "drawn"
+    layout: str = "C"
+
+    @property
+    def output_shape(self) -> Shape:
+        """The output's shape by the record's own formula."""
+        return self.op.output_shape(*self.shapes)  # type: ignore[arg-type]  # a bias may be None
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The arrays of a case: inputs, their tangents, and a cotangent of the output."""
+
+    primals: tuple[Array | None, ...]
+    tangents: tuple[Array | None, ...]
+    cotangent: Array
+
+
+@dataclass(frozen=True)
+class Case:
+    """A setting with numbers of one element type, seen in one mode."""
+
+    operator: str
+    setting: Setting
+    filling: Filling
+    dtype: str
+    mode: str
+    key: str = ""
+
+    def arrays(self) -> Arrays:
+        """The case's arrays, the same at every call."""
+        return make_arrays(self.setting, self.filling, self.dtype)
+
+    @property
+    def label(self) -> str:
+        """What the case probes, in words."""
+        return self.filling.label if self.setting.label == "drawn" else f"{self.setting.label}, {self.filling.label}"
+
+
+def make_arrays(setting: Setting, filling: Filling, dtype: str) -> Arrays:
+    """Inputs, tangents and cotangent of a setting under a filling."""
+    rng = np.random.default_rng(filling.seed)
+    kind = numpy_dtype(dtype)
+    primals: list[Array | None] = []
+    tangents: list[Array | None] = []
+    for position, shape in enumerate(setting.shapes):
+        if shape is None:
+            primals.append(None)
+            tangents.append(None)
+            continue
+        primal = filled(filling.label, shape, kind, rng)
+        tangent = filled(filling.label, shape, kind, rng, derivative=True)
+        primals.append(laid_out(primal, setting.layout) if position == 0 else primal)
+        tangents.append(laid_out(tangent, setting.layout) if position == 0 else tangent)
+    cotangent = filled(filling.label, setting.output_shape, kind, rng, derivative=True)
+    return Arrays(tuple(primals), tuple(tangents), cotangent)
+
+
+def laid_out(array: Array, layout: str) -> Array:
+    """The same numbers in another memory layout.
+
+    >>> laid_out(np.zeros((2, 3, 4)), "channels_last").strides
+    (96, 8, 24)
+    """
+    if layout == "channels_last" and array.ndim >= 3:
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
+    if layout == "negative_strides" and array.ndim:
+        return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+    if layout == "strided" and array.ndim:
+        spread = np.zeros((*array.shape[:-1], 2 * array.shape[-1]), array.dtype)
+        spread[..., ::2] = array
+        return spread[..., ::2]
+    return array
+
+
+def elements(shape: Shape) -> int:
+    """How many elements a shape has."""
+    return math.prod(shape)

@@ -1,0 +1,118 @@
+"""Reproducibility: the same numbers with other threads, batches, memory layouts, and once more. Same bits or not?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.cases import Arrays, Filling, Setting, laid_out, make_arrays
+from halfulp.conformance.oracle import Answer
+from halfulp.conformance.subjects import Subject, Unsupported
+from halfulp.conformance.ulps import same_bits
+from halfulp.conformance.verdict import Verdict, run_subject
+from halfulp.records import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    Array,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool,
+    Operator,
+    Shape,
+    SmoothMaxPool,
+)
+
+__all__ = ["probe"]
+
+# Large enough that frameworks share the work among threads; no exact answer is needed here.
+_PLANES: Shape = (4, 8, 40, 40)
+_SETTINGS: dict[str, tuple[Operator, tuple[Shape | None, ...]]] = {
+    "max_pool": (MaxPool((3, 3), stride=2, padding=1), (_PLANES,)),
+    "avg_pool": (AvgPool((3, 3), stride=2, padding=1), (_PLANES,)),
+    "smooth_max_pool": (SmoothMaxPool((2, 2), beta=1.0), ((2, 4, 12, 12),)),
+    "adaptive_avg_pool": (AdaptiveAvgPool((7, 7)), (_PLANES,)),
+    "adaptive_max_pool": (AdaptiveMaxPool((7, 7)), (_PLANES,)),
+    "global_avg_pool": (GlobalAvgPool(2), (_PLANES,)),
+    "global_max_pool": (GlobalMaxPool(2), (_PLANES,)),
+    "conv": (Conv(2, padding=1), ((4, 16, 14, 14), (16, 16, 3, 3), (16,))),
+    "conv_transpose": (ConvTranspose(2, padding=1), ((4, 16, 14, 14), (16, 16, 3, 3), (16,))),
+}
+
+
+def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Verdict]:
+    """One verdict per circumstance that could be changed; none if the subject does not support the operator."""
+    op, shapes = _SETTINGS[operator]
+    if not subject.takes_large(op):
+        return
+    asked = subject.asked(op)
+    arrays = make_arrays(Setting(op, shapes, ()), Filling("normal", 20261115), dtype)
+    try:
+        first = run_subject(subject, asked, mode, arrays)
+        again = run_subject(subject, asked, mode, arrays)
+    except Exception:  # support and errors are judged by the modes themselves
+        return
+    yield _verdict("differs from run to run", _same(first, again))
+    yield from _threads(subject, asked, mode, arrays, first)
+    yield from _batches(subject, asked, mode, arrays, first)
+    yield from _layouts(subject, asked, mode, arrays, first)
+
+
+def _verdict(name: str, same: bool) -> Verdict:
+    verdict = Verdict(tested={"reproducible"})
+    if not same:
+        verdict.aspect, verdict.name = "reproducible", name
+    return verdict
+
+
+def _same(a: Answer, b: Answer) -> bool:
+    return len(a) == len(b) and all(same_bits(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _threads(subject: Subject, op: Operator, mode: str, arrays: Arrays, first: Answer) -> Iterator[Verdict]:
+    try:
+        subject.set_num_threads(2)
+    except Unsupported:
+        return
+    try:
+        shared = run_subject(subject, op, mode, arrays)
+    finally:
+        subject.set_num_threads(1)
+    yield _verdict("depends on the number of threads", _same(first, shared))
+
+
+def _batches(subject: Subject, op: Operator, mode: str, arrays: Arrays, first: Answer) -> Iterator[Verdict]:
+    """Each sample alone. A weight's cotangent is a sum over the batch, so only the input's is compared."""
+    x = arrays.primals[0]
+    assert x is not None
+    parts: list[Array] = []
+    for row in range(x.shape[0]):
+        cut = slice(row, row + 1)
+        sample = Arrays(
+            (x[cut], *arrays.primals[1:]), (_cut(arrays.tangents[0], cut), *arrays.tangents[1:]), arrays.cotangent[cut]
+        )
+        parts.append(run_subject(subject, op, mode, sample)[0])
+    yield _verdict("depends on the batch size", same_bits(np.concatenate(parts), np.ascontiguousarray(first[0])))
+
+
+def _cut(array: Any, cut: slice) -> Any:
+    return None if array is None else array[cut]
+
+
+def _layouts(subject: Subject, op: Operator, mode: str, arrays: Arrays, first: Answer) -> Iterator[Verdict]:
+    x, tangent = arrays.primals[0], arrays.tangents[0]
+    assert x is not None
+    assert tangent is not None
+    for layout in ("channels_last", "negative_strides"):
+        changed = Arrays(
+            (laid_out(x, layout), *arrays.primals[1:]),
+            (laid_out(tangent, layout), *arrays.tangents[1:]),
+            arrays.cotangent,
+        )
+        found = run_subject(subject, op, mode, changed)
+        name = f"depends on the memory layout ({layout.replace('_', ' ')})"
+        yield _verdict(name, _same(first, found))

@@ -1,0 +1,127 @@
+"""The result of a campaign as data, and what it means for the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from halfulp.conformance.summary import Finding, Summary
+from halfulp.conformance.units import Plan
+from halfulp.conformance.verdict import ASPECTS
+
+__all__ = ["Demand", "Reproducer", "Result", "SubjectResult"]
+
+
+@dataclass
+class Reproducer:
+    """A failure, shrunk: what it is, and a script that shows it."""
+
+    aspect: str
+    name: str
+    operator: str
+    mode: str
+    dtype: str
+    case: str
+    record: str
+    script: str
+    got: str = ""
+    want: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The reproducer as plain data."""
+        return dict(vars(self))
+
+
+@dataclass
+class SubjectResult:
+    """What a campaign found out about one subject."""
+
+    name: str
+    version: str
+    summary: Summary
+    complete: bool = False
+    reproducers: list[Reproducer] = field(default_factory=list)
+
+    def findings(self) -> list[tuple[str, Finding]]:
+        """(operator, finding), the same kind of failure of an operator in several modes and types counted together."""
+        listed = []
+        for operator in dict.fromkeys(key[0] for key in self.summary.cells):
+            whole = self.summary.select(operator)
+            listed += [(operator, whole.findings[key]) for key in sorted(whole.findings)]
+        return listed
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of a subject: the aspects in which it must not fail, and how many ulps it may be off.
+
+    >>> Demand.parse("shape,nan").aspects
+    ('shape', 'nan')
+    >>> Demand.parse("ulps>2").ulps
+    2.0
+    """
+
+    aspects: tuple[str, ...] = tuple(ASPECTS)
+    ulps: float = 0.0
+    unsupported: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Demand:
+        """From the words of ``--fail-on``: aspects, ``ulps>N``, ``unsupported``, ``any`` or ``none``."""
+        aspects: list[str] = []
+        ulps, unsupported = 0.0, False
+        for word in (part.strip() for part in text.split(",")):
+            if word == "any":
+                aspects += [a for a in ASPECTS if a not in aspects]
+            elif word.startswith("ulps>"):
+                ulps = float(word.removeprefix("ulps>"))
+                aspects.append("value")
+            elif word == "unsupported":
+                unsupported = True
+            elif word in ASPECTS:
+                aspects.append(word)
+            elif word != "none":
+                known = ", ".join(ASPECTS)
+                raise ValueError(f"{word!r} is not one of {known}, ulps>N, unsupported, any, none")
+        return cls(tuple(dict.fromkeys(aspects)), ulps, unsupported)
+
+    def broken_by(self, subject: SubjectResult) -> list[tuple[str, Finding]]:
+        """The findings that break the demand."""
+        return [
+            (operator, finding)
+            for operator, finding in subject.findings()
+            if finding.aspect in self.aspects and not self._tolerated(finding)
+        ]
+
+    def _tolerated(self, finding: Finding) -> bool:
+        return finding.aspect == "value" and finding.name != "wrong value" and finding.worst <= self.ulps
+
+    def met_by(self, subject: SubjectResult) -> bool:
+        """Whether a subject does what is asked of it."""
+        total = subject.summary.total()
+        if (self.unsupported or subject.complete) and total.unsupported:
+            return False
+        return not self.broken_by(subject)
+
+
+@dataclass
+class Result:
+    """A whole campaign."""
+
+    plan: Plan
+    subjects: list[SubjectResult]
+    demand: Demand = field(default_factory=Demand)
+    seconds: float = 0.0
+    finished: bool = True
+    date: str = ""
+    machine: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every subject does what is asked of it."""
+        return all(self.demand.met_by(subject) for subject in self.subjects)
+
+    def names(self) -> Iterable[str]:
+        """The subjects' names."""
+        return (subject.name for subject in self.subjects)

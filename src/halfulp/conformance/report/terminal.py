@@ -1,0 +1,170 @@
+"""The result as tables in the terminal."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from halfulp.conformance.report.result import Reproducer, Result, SubjectResult
+from halfulp.conformance.summary import Cell
+from halfulp.conformance.verdict import ASPECTS
+
+__all__ = ["print_result", "share", "ulps"]
+
+_MARKS = ("shape", "padding", "nan", "infinity", "zero", "ties", "adjoint", "reproducible", "error")
+_HEADINGS = {
+    "shape": "shp",
+    "padding": "pad",
+    "infinity": "inf",
+    "zero": "±0",
+    "ties": "tie",
+    "adjoint": "adj",
+    "reproducible": "rep",
+    "error": "err",
+}
+
+
+def ulps(number: float) -> str:
+    """A number of ulps in a few characters.
+
+    >>> ulps(0), ulps(3), ulps(4.7e15)
+    ('0', '3', '5e15')
+    """
+    if number < 10_000:
+        return f"{number:.0f}"
+    return f"{number:.0e}".replace("e+", "e")
+
+
+def share(cell: Cell) -> str:
+    """The share of correctly rounded elements; 100 % only if it is all of them."""
+    if not cell.elements:
+        return "–"
+    if cell.correct == cell.elements:
+        return "100 %"
+    return f"{min(99.99, 100 * cell.correct / cell.elements):.2f} %"
+
+
+def mark(cell: Cell, aspect: str) -> Text:
+    """A tick, a cross, or a dash where nothing was tested."""
+    tested, failed = cell.aspects.get(aspect, (0, 0))
+    if not tested:
+        return Text("–", style="dim")
+    return Text("✓", style="green") if not failed else Text("✗", style="bold red")
+
+
+def rules(cell: Cell, rule: str) -> str:
+    """The rules that a subject was seen to follow, the most frequent first."""
+    seen = cell.rules.get(rule, {})
+    return ", ".join(sorted(seen, key=lambda name: (-seen[name], name)))
+
+
+def subject_table(subject: SubjectResult) -> Table:
+    """One row per operator, one column per aspect."""
+    title = f"{subject.name} {subject.version}".strip()
+    table = Table(
+        title=title,
+        title_style="bold",
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        caption="right: share of correctly rounded elements; ulps: largest error; –: not tested",
+        caption_justify="left",
+    )
+    table.add_column("operator", no_wrap=True)
+    for heading in ("cases", "unsup.", "right", "ulps"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for aspect in _MARKS:
+        table.add_column(_HEADINGS.get(aspect, aspect), justify="center", no_wrap=True)
+    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+        cell = subject.summary.select(operator)
+        table.add_row(operator, *_numbers(cell), *(mark(cell, aspect) for aspect in _MARKS))
+    whole = subject.summary.total()
+    table.add_section()
+    table.add_row("all", *_numbers(whole), *(mark(whole, aspect) for aspect in _MARKS), style="bold")
+    return table
+
+
+def _numbers(cell: Cell) -> tuple[str, str, Text, str]:
+    right = cell.elements > 0 and cell.correct == cell.elements
+    shown = Text(share(cell), style="green" if right else "yellow")
+    return str(cell.cases), str(cell.unsupported) if cell.unsupported else "–", shown, ulps(cell.worst)
+
+
+def findings_table(subject: SubjectResult, limit: int = 30) -> Table | None:
+    """Every kind of failure with its number of cases."""
+    found = sorted(subject.findings(), key=lambda item: (list(ASPECTS).index(item[1].aspect), item[0], item[1].name))
+    if not found:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    for heading in ("aspect", "operator", "finding"):
+        table.add_column(heading)
+    table.add_column("cases", justify="right")
+    table.add_column("worst ulps", justify="right")
+    table.add_column("first case")
+    for operator, finding in found[:limit]:
+        worst = ulps(finding.worst) if finding.worst else ""
+        table.add_row(finding.aspect, operator, finding.name, f"{finding.count:,}", worst, finding.case)
+    if len(found) > limit:
+        table.add_row("…", "", f"{len(found) - limit} more in the JSON and HTML reports", "", "", "")
+    return table
+
+
+def comparison_table(result: Result) -> Table:
+    """Subjects side by side: share of correctly rounded elements and largest error, by operator and mode."""
+    table = Table(title="correctly rounded, largest error in ulps", title_justify="left", header_style="bold")
+    table.add_column("operator")
+    table.add_column("mode")
+    for subject in result.subjects:
+        table.add_column(subject.name, justify="right")
+    for operator in result.plan.operators:
+        for mode in result.plan.modes:
+            cells = [subject.summary.select(operator, mode) for subject in result.subjects]
+            table.add_row(operator, mode, *(_compared(cell) for cell in cells))
+    return table
+
+
+def _compared(cell: Cell) -> str:
+    if not cell.elements:
+        return "not supported" if cell.unsupported else "–"
+    return share(cell) if cell.correct == cell.elements else f"{share(cell)}, {ulps(cell.worst)}"
+
+
+def reproducer_panel(reproducer: Reproducer) -> Panel:
+    """A script, ready to be copied."""
+    title = f"{reproducer.operator}, {reproducer.mode}, {reproducer.dtype}: {reproducer.name}"
+    return Panel(Text(reproducer.script), title=title, title_align="left", border_style="red")
+
+
+def print_result(result: Result, console: Console, reproducers: int = 3) -> None:
+    """Tables, findings, some reproducers and one line that says how it ended."""
+    for subject in result.subjects:
+        parts: list[RenderableType] = [subject_table(subject)]
+        findings = findings_table(subject)
+        if findings is not None:
+            parts += [Text(""), findings]
+        console.print(Group(*parts), Text(""))
+    if len(result.subjects) > 1:
+        console.print(comparison_table(result), Text(""))
+    for subject in result.subjects:
+        for reproducer in subject.reproducers[:reproducers]:
+            console.print(reproducer_panel(reproducer))
+    for subject in result.subjects:
+        console.print(_last_line(result, subject))
+
+
+def _last_line(result: Result, subject: SubjectResult) -> Text:
+    total = subject.summary.total()
+    broken = result.demand.broken_by(subject)
+    ended = "" if result.finished else " (stopped before the end)"
+    head = f"{subject.name}: {total.cases:,} cases in {result.seconds:.1f} s, seed {result.plan.seed}{ended}: "
+    if result.demand.met_by(subject):
+        return Text(head + "meets everything that was asked", style="bold green")
+    if not broken:
+        return Text(head + f"{total.unsupported:,} cases are not supported", style="bold red")
+    kinds = len({(operator, finding.name) for operator, finding in broken})
+    return Text(head + f"fails in {kinds} ways, {sum(f.count for _, f in broken):,} times", style="bold red")

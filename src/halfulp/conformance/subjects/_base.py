@@ -1,0 +1,71 @@
+"""What a subject of a check is: something that evaluates operator records on NumPy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from halfulp.records import AdaptiveMaxPool, Array, GlobalMaxPool, MaxPool, Operator
+
+__all__ = ["Subject", "Unsupported"]
+
+
+class Unsupported(Exception):
+    """Raised by a subject for what it does not offer; the text is shown in the report."""
+
+
+class Subject:
+    """A backend under test. A subclass evaluates records; what it does not offer raises :class:`Unsupported`.
+
+    Every other exception is taken as "unsupported" too, with its own text, unless ``complete`` is set: then the subject
+    claims to support everything and an exception is a failure.
+    """
+
+    name: ClassVar[str] = ""
+    complete: ClassVar[bool] = False
+    ties: ClassVar[str] = "first"
+    """The tie rule that the subject documents for windowed maxima, asked of it where it has no choice."""
+    global_ties: ClassVar[str] = "split"
+
+    @property
+    def version(self) -> str:
+        """The version of the framework behind the subject."""
+        return ""
+
+    def asked(self, op: Operator) -> Operator:
+        """The record that the subject is held to: a policy that it has no words for becomes its documented one."""
+        if isinstance(op, (MaxPool, AdaptiveMaxPool)):
+            return replace(op, ties=self.ties, nan="propagate")
+        if isinstance(op, GlobalMaxPool):
+            return replace(op, ties=self.global_ties, nan="propagate")
+        return op
+
+    def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
+        """The operator's value."""
+        raise Unsupported(f"{self.name} has no {op.name}")
+
+    def indices(self, op: Operator, x: Array) -> Array:
+        """Flat indices of the maxima, where the subject gives them."""
+        raise Unsupported(f"{self.name} gives no indices")
+
+    def jvp(
+        self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
+    ) -> tuple[Array, Array]:
+        """The value and its derivative in a direction."""
+        raise Unsupported(f"{self.name} has no forward-mode derivative")
+
+    def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
+        """The input cotangents of an output cotangent."""
+        raise Unsupported(f"{self.name} has no derivative")
+
+    def set_num_threads(self, threads: int) -> None:
+        """Use this many threads from now on."""
+        raise Unsupported(f"{self.name} does not let its threads be set")
+
+    def takes_large(self, op: Operator) -> bool:
+        """Whether tens of thousands of cells are no burden, as the probes of reproducibility need."""
+        return True
+
+    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+        """Source that computes ``got`` with the framework and NumPy only, or None if there is no such form."""
+        return None

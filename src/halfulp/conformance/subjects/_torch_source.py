@@ -1,0 +1,101 @@
+"""The PyTorch call for a record, as source: what a reproducer prints is what was run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from halfulp.conformance.subjects._base import Unsupported
+from halfulp.records import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool,
+    Operator,
+    Shape,
+)
+
+
+def function_source(op: Operator, shape: Shape, indices: bool = False) -> str:
+    """``def f(x, …)`` that evaluates the record with ``torch.nn.functional`` on an input of this shape.
+
+    >>> print(function_source(MaxPool((2, 2)), (1, 1, 4, 4)))
+    def f(x):
+        return F.max_pool2d(x, kernel_size=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1), ceil_mode=False)
+    """
+    signature, call = _call(op, indices)
+    ndim = op.ndim  # type: ignore[attr-defined]
+    if len(shape) > ndim + 2:
+        raise Unsupported(f"torch takes inputs of {ndim + 1} or {ndim + 2} axes")
+    if len(shape) == ndim and not isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
+        call = call.replace("(x, ", "(x[None], ", 1) + "[0]"
+    return f"def f({signature}):\n    return {call}"
+
+
+def _call(op: Operator, indices: bool) -> tuple[str, str]:
+    if isinstance(op, MaxPool):
+        arguments = _window(op) | {"dilation": op.dilation, "ceil_mode": op.ceil_mode}
+        return _indexed(op.name, arguments, indices)
+    if isinstance(op, AdaptiveMaxPool):
+        return _indexed(op.name, {"output_size": op.output_size}, indices)
+    if indices:
+        raise Unsupported(f"torch gives no indices for {op.name}")
+    if isinstance(op, AvgPool):
+        return _avg_pool(op)
+    if isinstance(op, AdaptiveAvgPool):
+        return "x", _written(op.name, {"output_size": op.output_size})
+    if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
+        method = "mean" if isinstance(op, GlobalAvgPool) else "amax"
+        return "x", f"x.{method}(dim={tuple(range(-op.ndim, 0))}, keepdim={op.keepdims})"
+    if isinstance(op, (Conv, ConvTranspose)):
+        return _convolution(op)
+    raise Unsupported(f"torch has no {op.name}")
+
+
+def _indexed(name: str, arguments: dict[str, Any], indices: bool) -> tuple[str, str]:
+    written = _written(name, arguments | {"return_indices": True} if indices else arguments)
+    return "x", written + "[1]" if indices else written
+
+
+def _avg_pool(op: AvgPool) -> tuple[str, str]:
+    if any(d != 1 for d in op.dilation):
+        raise Unsupported("torch has no dilation in average pooling")
+    arguments = _window(op) | {"ceil_mode": op.ceil_mode, "count_include_pad": op.count_include_pad}
+    if op.divisor_override is not None:
+        if op.ndim == 1:
+            raise Unsupported("torch has no divisor_override in avg_pool1d")
+        arguments["divisor_override"] = op.divisor_override
+    return "x", _written(op.name, arguments)
+
+
+def _convolution(op: Conv | ConvTranspose) -> tuple[str, str]:
+    arguments: dict[str, Any] = {"stride": op.stride, "padding": _symmetric(op.padding, op.ndim, isinstance(op, Conv))}
+    if isinstance(op, ConvTranspose):
+        arguments["output_padding"] = op.output_padding
+    arguments |= {"dilation": op.dilation, "groups": op.groups}
+    return "x, weight, bias=None", _written(op.name, arguments, "x, weight, bias")
+
+
+def _window(op: Any) -> dict[str, Any]:
+    return {"kernel_size": op.kernel_size, "stride": op.stride, "padding": _symmetric(op.padding, op.ndim, False)}
+
+
+def _symmetric(padding: Any, ndim: int, modes: bool) -> Any:
+    """Padding as torch takes it: the same on both sides, or "same" for convolutions."""
+    if padding == "valid":
+        return (0,) * ndim
+    if isinstance(padding, str):
+        if modes and padding == "same":
+            return padding
+        raise Unsupported(f"torch has no padding={padding!r} here")
+    if any(before != after for before, after in padding):
+        raise Unsupported("torch pads both sides of an axis alike")
+    return tuple(before for before, _ in padding)
+
+
+def _written(name: str, arguments: dict[str, Any], inputs: str = "x") -> str:
+    listed = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    return f"F.{name}({inputs}, {listed})"

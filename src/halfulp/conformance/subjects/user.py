@@ -1,0 +1,91 @@
+"""The subject ``module:object``: a user's own backend."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from halfulp.conformance.subjects import _source as source
+from halfulp.conformance.subjects._base import Subject, Unsupported
+from halfulp.records import Array, Operator
+
+
+class UserSubject(Subject):
+    """A backend given as ``module:object``.
+
+    The object is a function ``f(op, *inputs) -> array``, or has methods of its own: ``forward(op, *inputs)``,
+    ``jvp(op, primals, tangents) -> (output, tangent)``, ``vjp(op, primals, cotangent) -> tuple`` and
+    ``set_num_threads(n)``. What is not there, and what raises ``NotImplementedError``, is reported as unsupported.
+    An attribute ``complete = True`` turns every exception into a failure; ``policies = True`` says that the
+    ``ties`` and ``nan`` of a record are obeyed.
+    """
+
+    def __init__(self, target: str, thing: Any) -> None:
+        self.target = target
+        self.thing = thing
+        self.name = target  # type: ignore[misc]  # a class variable of the built-in subjects
+        self.complete = bool(getattr(thing, "complete", False))  # type: ignore[misc]
+        self.ties = getattr(thing, "ties", "first")  # type: ignore[misc]
+        self.global_ties = getattr(thing, "global_ties", "all")  # type: ignore[misc]
+
+    @property
+    def version(self) -> str:
+        return str(getattr(self.thing, "version", getattr(self.thing, "__version__", "")))
+
+    def asked(self, op: Operator) -> Operator:
+        return op if getattr(self.thing, "policies", False) else super().asked(op)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        method = getattr(self.thing, name, None)
+        if method is None:
+            raise Unsupported(f"{self.target} has no {name}")
+        return method  # type: ignore[no-any-return]
+
+    def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
+        function = getattr(self.thing, "forward", None) or self.thing
+        return np.asarray(function(op, *inputs))
+
+    def indices(self, op: Operator, x: Array) -> Array:
+        return np.asarray(self._method("indices")(op, x))
+
+    def jvp(
+        self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
+    ) -> tuple[Array, Array]:
+        out, tangent = self._method("jvp")(op, primals, tangents)
+        return np.asarray(out), np.asarray(tangent)
+
+    def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
+        found = self._method("vjp")(op, primals, cotangent)
+        return tuple(None if item is None else np.asarray(item) for item in found)
+
+    def set_num_threads(self, threads: int) -> None:
+        self._method("set_num_threads")(threads)
+
+    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+        module, _, name = self.target.partition(":")
+        thing = name.split(".")[0]
+        lines = ["import numpy as np", f"from halfulp import {type(op).__name__}", f"from {module} import {thing}", ""]
+        lines += [*source.numpy_arrays(mode, arrays), *source.inputs_line(arrays, mode), f"op = {op!r}"]
+        if mode == "forward":
+            called = f"{name}.forward" if hasattr(self.thing, "forward") else name
+            return "\n".join([*lines, f"got = np.asarray({called}(op, *inputs))"])
+        if mode == "jvp":
+            return "\n".join([*lines, f"got = np.asarray({name}.jvp(op, inputs, tangents)[1])"])
+        return "\n".join([*lines, f"got = np.asarray({name}.vjp(op, inputs, cotangent)[which])"])
+
+
+def load(target: str) -> UserSubject:
+    """The subject behind ``module:object``; modules in the working directory are found, as ``python -m`` finds them."""
+    module_name, _, path = target.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    thing: Any = importlib.import_module(module_name)
+    for part in path.split("."):
+        thing = getattr(thing, part)
+    return UserSubject(target, thing() if isinstance(thing, type) else thing)

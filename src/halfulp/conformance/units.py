@@ -1,0 +1,165 @@
+"""The work of a campaign in units: some settings of one operator and element type, for every subject and mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from halfulp.conformance import adjoint, probes
+from halfulp.conformance.cases import DTYPES, FLOATS, MODES, OPERATORS, Case, Filling, Setting, make_arrays, takes
+from halfulp.conformance.corpus import corpus
+from halfulp.conformance.oracle import Oracle
+from halfulp.conformance.subjects import Subject
+from halfulp.conformance.summary import Summary
+from halfulp.conformance.verdict import Verdict, judge, judge_indices
+
+__all__ = ["Plan", "Unit", "case_of", "run_unit", "setting_at", "units_of"]
+
+SETTINGS_PER_UNIT = 8
+FILLINGS_PER_SETTING = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a campaign covers."""
+
+    operators: tuple[str, ...] = OPERATORS
+    modes: tuple[str, ...] = MODES
+    dtypes: tuple[str, ...] = DTYPES
+    cases: int = 60
+    seed: int = 0
+    probes: bool = True
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Settings ``start`` to ``stop`` of an operator in one element type; ``cases`` limits each setting's fillings."""
+
+    operator: str
+    dtype: str
+    start: int
+    stop: int
+    fillings: int = FILLINGS_PER_SETTING
+    probes: bool = False
+
+    @property
+    def key(self) -> str:
+        """The unit's name in a journal."""
+        span = "probes" if self.probes else f"{self.start}-{self.stop}.{self.fillings}"
+        return f"{self.operator}/{self.dtype}/{span}"
+
+
+def units_of(plan: Plan) -> list[Unit]:
+    """All units of a plan; an interrupted campaign has covered every operator and type about evenly."""
+    pairs = [(o, d) for o in plan.operators for d in plan.dtypes if any(takes(o, m, d) for m in plan.modes)]
+    whole, rest = divmod(plan.cases, FILLINGS_PER_SETTING)
+    units = [
+        Unit(operator, dtype, start, min(start + SETTINGS_PER_UNIT, whole))
+        for start in range(0, whole, SETTINGS_PER_UNIT)
+        for operator, dtype in pairs
+    ]
+    if rest:
+        units += [Unit(operator, dtype, whole, whole + 1, rest) for operator, dtype in pairs]
+    if plan.probes:
+        units += [Unit(o, d, 0, 0, probes=True) for o, d in pairs if d in FLOATS]
+    return units
+
+
+def setting_at(operator: str, seed: int, index: int) -> Setting:
+    """Setting number ``index`` of an operator: the curated ones come first, then the drawn ones."""
+    curated = corpus(operator)
+    if index < len(curated):
+        return curated[index]
+    from halfulp.conformance.strategies import BLOCK, settings_of
+
+    block, place = divmod(index - len(curated), BLOCK)
+    return settings_of(operator, seed, block)[place]
+
+
+def case_of(key: str, seed: int) -> Case:
+    """The case of a key such as ``max_pool/vjp/float32/12.3``: setting 12, filling 3."""
+    operator, mode, dtype, place = key.split("/")
+    index, _, filling = place.partition(".")
+    setting = setting_at(operator, seed, int(index))
+    return Case(operator, setting, setting.fillings[int(filling)], dtype, mode, key)
+
+
+Mark = Callable[[str, str], None]
+"""Called before each case with the subject's name and the case's key, so that a crash can be blamed on it."""
+
+
+def run_unit(
+    unit: Unit,
+    plan: Plan,
+    subjects: list[Subject],
+    mark: Mark = lambda subject, key: None,
+    crashed: Collection[tuple[str, str]] = (),
+) -> dict[str, Summary]:
+    """The verdicts of a unit, by subject. Cases in ``crashed`` are left out: they brought a process down."""
+    summaries = {subject.name: Summary() for subject in subjects}
+    modes = [m for m in plan.modes if takes(unit.operator, m, unit.dtype)]
+    if unit.probes:
+        for subject in subjects:
+            for mode in modes:
+                key = f"{unit.operator}/{mode}/{unit.dtype}/probes"
+                if (subject.name, key) not in crashed:
+                    mark(subject.name, key)
+                    cell = summaries[subject.name].cell(unit.operator, mode, unit.dtype)
+                    for verdict in probes.probe(subject, unit.operator, mode, unit.dtype):
+                        cell.note(key, verdict)
+        return summaries
+    for index, setting, place, filling in _cases(unit, plan.seed):
+        oracle = Oracle(make_arrays(setting, filling, unit.dtype))
+        for subject in subjects:
+            for mode in modes:
+                key = f"{unit.operator}/{mode}/{unit.dtype}/{index}.{place}"
+                if (subject.name, key) in crashed:
+                    continue
+                mark(subject.name, key)
+                cell = summaries[subject.name].cell(unit.operator, mode, unit.dtype)
+                _judge_case(cell, key, subject, setting, mode, oracle)
+            if {"jvp", "vjp"} <= set(modes):
+                _judge_adjoint(
+                    summaries[subject.name], unit, f"{index}.{place}", subject, setting, filling, oracle, crashed
+                )
+    return summaries
+
+
+def _cases(unit: Unit, seed: int) -> Iterator[tuple[int, Setting, int, Filling]]:
+    for index in range(unit.start, unit.stop):
+        setting = setting_at(unit.operator, seed, index)
+        for place, filling in enumerate(setting.fillings[: unit.fillings]):
+            yield index, setting, place, filling
+
+
+def _judge_case(cell: Any, key: str, subject: Subject, setting: Setting, mode: str, oracle: Oracle) -> None:
+    size = sum(a.size for a in oracle.arrays.primals if a is not None)
+    verdict = judge(subject, setting.op, mode, oracle)
+    cell.add(key, verdict, size)
+    if mode == "forward" and verdict.status == "passed" and hasattr(setting.op, "ties"):
+        indices = judge_indices(subject, setting.op, oracle)
+        if indices is not None:
+            cell.note(key, indices, size)
+            cell.passed, cell.failed = cell.passed - 1, cell.failed + 1
+
+
+def _judge_adjoint(
+    summary: Summary,
+    unit: Unit,
+    place: str,
+    subject: Subject,
+    setting: Setting,
+    filling: Filling,
+    oracle: Oracle,
+    crashed: Collection[tuple[str, str]],
+) -> None:
+    """Whether JVP and VJP of the subject itself are transposes, counted with the VJP."""
+    keys = {mode: f"{unit.operator}/{mode}/{unit.dtype}/{place}" for mode in ("jvp", "vjp")}
+    if any((subject.name, key) in crashed for key in keys.values()):
+        return
+    verdict: Verdict | None = adjoint.judge_adjoint(subject, setting.op, filling.label, oracle)
+    if verdict is None:
+        return
+    cell = summary.cell(unit.operator, "vjp", unit.dtype)
+    cell.note(keys["vjp"], verdict)

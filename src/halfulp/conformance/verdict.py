@@ -1,0 +1,342 @@
+"""One case, one verdict: run a subject, compare with the exact answer, and name what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from halfulp.conformance.cases import Arrays
+from halfulp.conformance.diagnosis import explain
+from halfulp.conformance.fill import float_limits
+from halfulp.conformance.oracle import Answer, Oracle, answer
+from halfulp.conformance.subjects import Subject, Unsupported
+from halfulp.conformance.ulps import BUCKETS, Difference, compare, same_bits
+from halfulp.errors import HalfulpError
+from halfulp.records import AdaptiveMaxPool, Array, AvgPool, GlobalMaxPool, MaxPool, Operator, SmoothMaxPool
+
+__all__ = ["ASPECTS", "Verdict", "judge", "judge_indices", "run_subject"]
+
+ASPECTS: Final[dict[str, str]] = {
+    "shape": "the output's shape and element type",
+    "value": "finite values, correctly rounded",
+    "padding": "what padding and cells beyond it contribute",
+    "nan": "what a NaN does",
+    "infinity": "infinities and overflow",
+    "zero": "the sign of zero",
+    "ties": "which of equal maxima wins the index and the derivative",
+    "adjoint": "the VJP is the transpose of the subject's own JVP",
+    "reproducible": "same bits whatever the threads, batch, layout and repetition",
+    "error": "no crash, hang, exhausted memory or unexpected exception",
+}
+"""Aspect -> what is judged under it."""
+
+_HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
+_LOOK_FURTHER = 16.0
+"""Errors of more ulps than this may be more than rounding."""
+
+
+@dataclass
+class Verdict:
+    """What one case says about a subject."""
+
+    status: str = "passed"
+    aspect: str = ""
+    name: str = ""
+    message: str = ""
+    elements: int = 0
+    correct: int = 0
+    histogram: tuple[int, ...] = (0,) * BUCKETS
+    worst: float = 0.0
+    which: int = 0
+    position: tuple[int, ...] | None = None
+    tested: set[str] = field(default_factory=set)
+    rules: dict[str, str] = field(default_factory=dict)
+    got: Answer | None = None
+    want: Answer | None = None
+
+
+def run_subject(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answer:
+    """The subject's answer in the form that the oracle gives it."""
+    if mode == "forward":
+        return (np.asarray(subject.forward(op, arrays.primals)),)
+    if mode == "jvp":
+        return (np.asarray(subject.jvp(op, arrays.primals, arrays.tangents)[1]),)
+    found = subject.vjp(op, arrays.primals, arrays.cotangent)
+    return tuple(np.asarray(a) for a, p in zip(found, arrays.primals, strict=True) if p is not None and a is not None)
+
+
+def judge(subject: Subject, op: Operator, mode: str, oracle: Oracle) -> Verdict:
+    """Run one case and say what it shows. Exceptions of the subject are part of the verdict."""
+    asked = subject.asked(op)
+    try:
+        got = run_subject(subject, asked, mode, oracle.arrays)
+    except Unsupported as error:
+        return Verdict("unsupported", message=str(error))
+    except MemoryError as error:
+        return Verdict("crashed", "error", "out of memory", str(error), tested={"error"})
+    except Exception as error:
+        return _refused(subject, oracle(asked, mode), error)
+    want = oracle(asked, mode)
+    if isinstance(want, HalfulpError):
+        return Verdict("failed", "error", f"accepts what the specification refuses [{want.label}]", tested={"error"})
+    return compared(asked, mode, oracle, got, want)
+
+
+def _refused(subject: Subject, want: Answer | HalfulpError, error: Exception) -> Verdict:
+    """An exception: right if the specification refuses too, a failure for a complete subject, else no support."""
+    text = f"{type(error).__name__}: {first_line(error)}"
+    if isinstance(want, HalfulpError):
+        return Verdict("passed", message=text, tested={"error"})
+    if subject.complete and not isinstance(error, NotImplementedError):
+        return Verdict("failed", "error", f"raises {type(error).__name__}", text, tested={"error"})
+    return Verdict("unsupported", message=text)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text, at most 200 characters of it."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else ""
+
+
+def compared(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answer) -> Verdict:
+    """The verdict on an answer, given the right one."""
+    verdict = Verdict(tested=_tested(op, oracle, want), got=got, want=want)
+    if isinstance(op, _HARD) and verdict.tested & {"ties", "nan"}:
+        verdict.rules = {k: getattr(op, k) for k in ("ties", "nan") if k in verdict.tested}
+    mismatch = _shapes(got, want)
+    if mismatch:
+        verdict.message = mismatch
+        return _blame(verdict, "shape", _shape_name(op, mode, oracle, got, want))
+    differences = [compare(g, w) for g, w in zip(got, want, strict=True)]
+    _count(verdict, differences)
+    if not all(d.same for d in differences):
+        _classify(verdict, op, mode, oracle, differences)
+    return verdict
+
+
+def _tested(op: Operator, oracle: Oracle, want: Answer) -> set[str]:
+    """The aspects that a case can show anything about."""
+    tested = {"shape", "value", "error"}
+    floats = [a for a in want if a.dtype.kind not in "iub"]
+    if any(bool((a == 0).any()) for a in floats):
+        tested.add("zero")
+    if any(bool(np.isinf(a).any()) for a in floats):
+        tested.add("infinity")
+    if floats and oracle.has_nan():
+        tested.add("nan")
+    if isinstance(op, _HARD) and _has_ties(op, oracle):
+        tested.add("ties")
+    padding = getattr(op, "padding", 0)
+    if isinstance(padding, tuple) and any(map(any, padding)) and isinstance(op, (MaxPool, AvgPool, SmoothMaxPool)):
+        tested.add("padding")
+    return tested
+
+
+def _has_ties(op: Any, oracle: Oracle) -> bool:
+    """Whether the first and the last winner of a window differ."""
+    x = oracle.arrays.primals[0]
+    if x is None or x.size < 2:
+        return False
+    quiet = replace(op, nan="propagate") if op.nan == "raise" else op
+    first, last = (oracle.indices(replace(quiet, ties=rule)) for rule in ("first", "last"))
+    return not np.array_equal(first, last)
+
+
+def _shapes(got: Answer, want: Answer) -> str:
+    """How shapes and types differ; empty if they do not."""
+    if len(got) != len(want):
+        return f"{len(got)} results instead of {len(want)}"
+    for g, w in zip(got, want, strict=True):
+        if g.shape != w.shape:
+            return f"shape {g.shape} instead of {w.shape}"
+        if g.dtype != w.dtype:
+            return f"dtype {g.dtype} instead of {w.dtype}"
+    return ""
+
+
+def _shape_name(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answer) -> str:
+    """Which other geometry gives the subject's shape."""
+    if any(g.dtype != w.dtype for g, w in zip(got, want, strict=False)):
+        return "wrong element type"
+    shapes = [None if a is None else a.shape for a in oracle.arrays.primals]
+    for name, changed in _other_geometries(op):
+        try:
+            if mode != "vjp" and changed.output_shape(*shapes) == got[0].shape:
+                return name
+        except HalfulpError:
+            continue
+    if getattr(op, "ceil_mode", False) and got[0].ndim == want[0].ndim and _keeps_last_window(op, shapes[0], got[0]):
+        return "ceil_mode keeps a last window that starts past the input"
+    return "wrong shape"
+
+
+def _other_geometries(op: Any) -> list[tuple[str, Any]]:
+    others = []
+    if hasattr(op, "ceil_mode"):
+        others.append(("ceil_mode is the wrong way round", replace(op, ceil_mode=not op.ceil_mode)))
+    if any(d != 1 for d in getattr(op, "dilation", ())):
+        others.append(("dilation is ignored", replace(op, dilation=1)))
+    return others
+
+
+def _keeps_last_window(op: Any, shape: Any, got: Array) -> bool:
+    axes = op.axes(shape[len(shape) - op.ndim :])
+    kept = tuple(-(-(a.padded_size - a.extent) // a.stride) + 1 for a in axes)
+    return got.shape[got.ndim - op.ndim :] == kept
+
+
+def _count(verdict: Verdict, differences: list[Difference]) -> None:
+    verdict.elements = sum(d.elements for d in differences)
+    verdict.correct = sum(d.correct for d in differences)
+    verdict.histogram = tuple(map(sum, zip(*(d.histogram for d in differences), strict=True)))
+    verdict.worst = max((d.worst for d in differences), default=0.0)
+    wrong = [i for i, d in enumerate(differences) if not d.same]
+    if wrong:
+        verdict.which = max(wrong, key=lambda i: (differences[i].nan + differences[i].infinity, differences[i].worst))
+        verdict.position = differences[verdict.which].position
+
+
+def _blame(verdict: Verdict, aspect: str, name: str) -> Verdict:
+    verdict.status, verdict.aspect, verdict.name = "failed", aspect, name
+    if aspect != "value":  # ulps measure rounding; where a rule is broken they say nothing
+        verdict.worst = 0.0
+        verdict.histogram = (verdict.correct, *(0,) * (BUCKETS - 1))
+    verdict.tested.add(aspect)
+    return verdict
+
+
+def _classify(verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differences: list[Difference]) -> None:
+    """Give a wrong answer its aspect and name."""
+    assert verdict.got is not None
+    assert verdict.want is not None
+    if not any(d.nan or d.infinity or d.value for d in differences):
+        _blame(verdict, "zero", "the sign of zero is wrong")
+        return
+    special = any(d.nan or d.infinity for d in differences)
+    if special or verdict.worst > _LOOK_FURTHER or isinstance(op, _HARD):
+        other = explain(op, mode, oracle.arrays, verdict.got, verdict.want)
+        if other is not None:
+            if other.rule:
+                verdict.rules[other.aspect] = other.rule
+            _blame(verdict, other.aspect, other.name)
+            return
+    for rule in verdict.rules:
+        verdict.rules[rule] = "other"
+    aspect, name = _plain_name(verdict, op, mode, oracle, differences)
+    _blame(verdict, aspect, name)
+
+
+def _plain_name(
+    verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differences: list[Difference]
+) -> tuple[str, str]:
+    """The name of an error that no other rule explains."""
+    assert verdict.got is not None
+    assert verdict.want is not None
+    got, want = verdict.got[verdict.which], verdict.want[verdict.which]
+    difference = differences[verdict.which]
+    if isinstance(op, _HARD) and mode != "forward" and "ties" in verdict.tested:
+        return "ties", "no tie rule explains the derivative"
+    if isinstance(op, MaxPool) and _empty_windows_differ(op, mode, oracle, got, want):
+        return "padding", f"a window without a real cell gives {_sample(got, want)} instead of 0"
+    if difference.nan:
+        if oracle.has_nan() or bool(np.isnan(want).any() and not np.isnan(got).any()):
+            return "nan", "NaN where there should be none" if _extra_nan(got, want) else "a NaN is lost"
+        return "infinity", "NaN out of infinities or overflow" if _extra_nan(got, want) else "a NaN is lost"
+    if difference.infinity:
+        return "infinity", "overflows although the result is finite" if _extra_inf(got, want) else "loses an infinity"
+    return "value", _rounding_name(verdict, op, mode, oracle)
+
+
+def _rounding_name(verdict: Verdict, op: Operator, mode: str, oracle: Oracle) -> str:
+    assert verdict.got is not None
+    assert verdict.want is not None
+    got, want = verdict.got[verdict.which], verdict.want[verdict.which]
+    if isinstance(op, _HARD) and mode == "forward":
+        return "not the maximum"
+    if _flushes(got, want):
+        return "subnormal results are flushed to zero"
+    if verdict.worst <= 1:
+        return "one ulp off"
+    return "rounding errors of several ulps" if _is_rounding(verdict, op, mode, oracle.arrays) else "wrong value"
+
+
+def _flushes(got: Array, want: Array) -> bool:
+    wrong = (got != want) & ~(np.isnan(got) & np.isnan(want))
+    with np.errstate(invalid="ignore"):
+        small = np.abs(want) < float_limits(want.dtype).smallest_normal
+    return bool(np.all((got == 0) & small | ~wrong))
+
+
+def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> bool:
+    """Whether the error is small beside the sum of the terms' sizes: then it is rounding, else it is wrong."""
+    assert verdict.got is not None
+    assert verdict.want is not None
+    sizes = Arrays(_sizes(arrays.primals), _sizes(arrays.tangents), np.abs(arrays.cotangent))
+    if isinstance(op, AvgPool) and op.divisor_override is not None:
+        op = replace(op, divisor_override=abs(op.divisor_override))
+    try:
+        scale = answer(op, mode, sizes)[verdict.which].astype(float)
+    except HalfulpError:
+        return False
+    got, want = (a[verdict.which].astype(float) for a in (verdict.got, verdict.want))
+    limits = float_limits(verdict.want[verdict.which].dtype)
+    with np.errstate(all="ignore"):
+        if isinstance(op, SmoothMaxPool):
+            scale = np.maximum(scale, 1.0)
+        allowed = scale * float(limits.eps) ** 0.5 + 64 * float(limits.smallest_subnormal)
+        off = np.abs(got - want) > allowed
+    return not bool(off[np.isfinite(got) & np.isfinite(want)].any())
+
+
+def _sizes(arrays: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
+    return tuple(None if a is None else np.abs(a) for a in arrays)
+
+
+def _extra_nan(got: Array, want: Array) -> bool:
+    return bool((np.isnan(got) & ~np.isnan(want)).any())
+
+
+def _extra_inf(got: Array, want: Array) -> bool:
+    return bool((np.isinf(got) & np.isfinite(want)).any())
+
+
+def _empty_windows_differ(op: MaxPool, mode: str, oracle: Oracle, got: Array, want: Array) -> bool:
+    """Whether everything that is wrong is wrong in windows without a real cell."""
+    if mode != "forward" or got.shape != want.shape:
+        return False
+    empty = oracle.indices(replace(op, nan="propagate")) == -1
+    return bool(empty.any()) and same_bits(np.where(empty, want, got).astype(want.dtype), want)
+
+
+def _sample(got: Array, want: Array) -> str:
+    wrong = got[~((got == want) | (np.isnan(got) & np.isnan(want)))]
+    return str(wrong.ravel()[0]) if wrong.size else "-0.0"
+
+
+def judge_indices(subject: Subject, op: Any, oracle: Oracle) -> Verdict | None:
+    """The verdict on a subject's indices; None where it gives none."""
+    asked: Any = subject.asked(op)
+    x = oracle.arrays.primals[0]
+    if not isinstance(asked, (MaxPool, AdaptiveMaxPool)) or x is None:
+        return None
+    try:
+        got = np.asarray(subject.indices(asked, x))
+        want = oracle.indices(asked)
+    except Exception:  # support and errors are judged by the forward mode
+        return None
+    if got.shape != want.shape or np.array_equal(got, want):
+        return None
+    verdict = Verdict(tested={"ties"}, got=(got,), want=(want,))
+    verdict.position = tuple(int(i) for i in np.argwhere(got != want)[0])
+    if oracle.has_nan():
+        return _blame(verdict, "ties", "the index is not that of the first NaN")
+    rules = {rule: oracle.indices(replace(asked, ties=rule)) for rule in ("first", "last")}
+    for rule, indices in rules.items():
+        if np.array_equal(got, indices):
+            return _blame(verdict, "ties", f"the index is that of the {rule} maximum")
+    empty = want == -1
+    if np.array_equal(np.where(empty, -1, got), want):
+        return _blame(verdict, "padding", "a window without a real cell has an index other than -1")
+    return _blame(verdict, "ties", "wrong index")
