@@ -18,8 +18,12 @@ class Dispatch:
 
     def forward(self, op: Operator, inputs: tuple[Any, ...]) -> Any:
         """The operator's value."""
+        if len(inputs) == 1 and type(inputs[0]) is np.ndarray and inputs[0].dtype.kind in "fiubV":
+            # The common case, first and alone: everything between a user and a small pooling costs more than it does.
+            entry = kernels.entries.get(type(op))
+            if entry is not None:
+                return entry.forward(op, inputs[0])
         for value in inputs:
-            # A plain array cannot be traced; asking it costs more than a small pooling.
             if type(value) is not np.ndarray and hasattr(value, "__halfulp_apply__"):
                 return value.__halfulp_apply__(op, inputs)
         if _for_kernels(op, inputs):

@@ -13,6 +13,7 @@ from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
+    "entries",
     "adaptive_max_pool",
     "forward",
     "forward_with_indices",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ PaddingLike: TypeAlias = Any
 Pullback: TypeAlias = Callable[[Any], tuple[Any, ...]]
 
 
+T = TypeVar("T")
+
+
 class Interpreter(Protocol):
     """What evaluates records: forward, JVP and VJP, together or not at all."""
 
@@ -34,7 +37,14 @@ class Interpreter(Protocol):
     def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]: ...
 
 
-_interpreter: Interpreter | None = None
+class _NotInstalled:
+    """Stands in until a layer above installs an interpreter, which ``import halfulp`` does."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no interpreter is installed: import halfulp")
+
+
+_interpreter: Any = _NotInstalled()
 
 
 def set_interpreter(interpreter: Interpreter) -> None:
@@ -43,10 +53,19 @@ def set_interpreter(interpreter: Interpreter) -> None:
     _interpreter = interpreter
 
 
-def _current() -> Interpreter:
-    if _interpreter is None:  # only reachable without `import halfulp`
-        raise RuntimeError("no interpreter is installed: import halfulp")
-    return _interpreter
+def hashed_once(record: type[T]) -> type[T]:
+    """A record class whose instances remember their hash: kernels look their plans up by it on every call."""
+    plain = record.__hash__
+
+    def remembered(self: Any) -> int:
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = plain(self)
+            object.__setattr__(self, "_hash", known)
+        return known
+
+    record.__hash__ = remembered  # type: ignore[method-assign]
+    return record
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,18 +96,24 @@ class Operator:
 
     def __call__(self, *inputs: Any) -> Any:
         """The operator's value."""
-        return _current().forward(self, inputs)
+        return _interpreter.forward(self, inputs)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """The value and its derivative in the direction ``tangents``, as ``jax.jvp`` gives them."""
-        return _current().jvp(self, tuple(primals), tuple(tangents))
+        result: tuple[Any, Any] = _interpreter.jvp(self, tuple(primals), tuple(tangents))
+        return result
 
     def vjp(self, *primals: Any) -> tuple[Any, Pullback]:
         """The value and a pullback from an output cotangent to a tuple of input cotangents, as ``jax.vjp`` gives them.
 
         The pullback may be called any number of times.
         """
-        return _current().vjp(self, primals)
+        result: tuple[Any, Pullback] = _interpreter.vjp(self, primals)
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: a remembered hash means nothing in another process."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
         shown = []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from halfulp.records._base import PerAxis
+from halfulp.records._base import PerAxis, hashed_once
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class AdaptiveAvgPool(AdaptiveOperator):
     """The mean of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.

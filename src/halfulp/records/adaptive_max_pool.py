@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PerAxis
+from halfulp.records._base import PerAxis, hashed_once
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class AdaptiveMaxPool(AdaptiveOperator):
     """The maximum of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from halfulp.errors import PolicyError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, is_integer
+from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
 from halfulp.records._window import WindowOperator
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class AvgPool(WindowOperator):
     """The mean of every window. Padded zeros are counted, unless ``count_include_pad=False``.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from halfulp.errors import ShapeError
 from halfulp.geometry import Axis, window_axes
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, is_integer, ranked
+from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, hashed_once, is_integer, ranked
 
 
 class ConvolutionOperator(Operator):
@@ -68,6 +68,7 @@ class ConvolutionOperator(Operator):
             )
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class Conv(ConvolutionOperator):
     """Convolution as networks mean it (cross-correlation): weight (outC, inC/groups, k…), bias (outC) or None.

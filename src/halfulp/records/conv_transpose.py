@@ -8,10 +8,11 @@ from typing import ClassVar
 from halfulp.errors import ShapeError
 from halfulp.geometry import Axis
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, Shape
+from halfulp.records._base import PaddingLike, PerAxis, Shape, hashed_once
 from halfulp.records.conv import ConvolutionOperator, _three
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class ConvTranspose(ConvolutionOperator):
     """The transpose of a convolution in its input: weight (inC, outC/groups, k…), bias (outC) or None.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, is_integer, ranked, split_spatial
+from halfulp.records._base import Operator, Shape, hashed_once, is_integer, ranked, split_spatial
 
 
 class GlobalOperator(Operator):
@@ -32,6 +32,7 @@ class GlobalOperator(Operator):
         return leading + ((1,) * len(spatial) if self.keepdims else ())
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class GlobalAvgPool(GlobalOperator):
     """The mean of all cells; ``keepdims`` keeps every spatial axis with size 1.
@@ -50,6 +51,7 @@ class GlobalAvgPool(GlobalOperator):
         self._normalise_global()
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class GlobalMaxPool(GlobalOperator):
     """The maximum of all cells; by default every maximiser gets the full cotangent (``ties="all"``).

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis
+from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._window import WindowOperator
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class MaxPool(WindowOperator):
     """The largest real cell of every window; padding is ignored, and a window without a real cell is 0.

@@ -11,10 +11,11 @@ import flint
 import numpy as np
 
 from halfulp.errors import PolicyError
-from halfulp.records._base import PaddingLike, PerAxis, is_integer
+from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
 from halfulp.records._window import WindowOperator
 
 
+@hashed_once
 @dataclass(frozen=True, repr=False)
 class SmoothMaxPool(WindowOperator):
     """(1/beta) * log(sum(exp(beta * x))) over every window; padded cells count as zeros.
