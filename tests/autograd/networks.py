@@ -1,7 +1,7 @@
 """Random networks as programs: a list of steps on a pool of tensors that all have the same shape.
 
-Any step may read any earlier tensor, so branches and shared nodes come by themselves. Three interpreters run them: halfulp,
-PyTorch, and for rationals a composition of the specification's own forward and VJP.
+Any step may read any earlier tensor, so branches and shared nodes come by themselves. Three interpreters run them:
+halfulp, PyTorch, and for rationals a composition of the specification's own forward and VJP.
 """
 
 from __future__ import annotations

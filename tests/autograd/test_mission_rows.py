@@ -1,4 +1,4 @@
-"""The tape's convolution and pooling nodes are those of the specification, over rationals, balls, symbols and floats."""
+"""The tape's convolution and pooling nodes are those of the specification, over every kind of scalar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks drawn by Hypothesis: against PyTorch in float64, and exactly against the composition of the specification."""
+"""Networks drawn by Hypothesis: against PyTorch in float64, and exactly against composed specifications."""
 
 from __future__ import annotations
 

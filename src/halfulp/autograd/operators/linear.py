@@ -82,7 +82,7 @@ class Matmul(TapeOperator):
     def _matrices(self, a: Array, b: Array) -> Array:
         rows, inner = a.shape[-2:]
         if b.ndim == 2:
-            flat = _product(a.reshape(-1, inner), b.T, None, self.precision)
+            flat = _product(a.reshape(math.prod(a.shape[:-1]), inner), b.T, None, self.precision)
             return flat.reshape((*a.shape[:-1], b.shape[1]))
         try:
             leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -122,8 +122,13 @@ class Matmul(TapeOperator):
     def _right(self, g: Any, left: Any, right: Any, shape: tuple[int, ...]) -> Any:
         """The right factor's cotangent: the left factor, flipped, times g; one product if the factor was shared."""
         if len(right.shape) == 2 and len(left.shape) > 2:
-            left, g = reshape(left, (-1, left.shape[-1])), reshape(g, (-1, g.shape[-1]))
+            left, g = _rows(left), _rows(g)
         return self._reduced(apply(self, _flipped(left), g), right.shape, shape)
+
+
+def _rows(x: Any) -> Any:
+    """All axes but the last as one."""
+    return reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def _flipped(x: Any) -> Any:
@@ -147,7 +152,7 @@ class Linear(TapeOperator):
             )
         if bias is not None and bias.shape != weight.shape[:1]:
             raise self._fail(f"bias shape={bias.shape}", f"must be {weight.shape[:1]}, one per row of the weight")
-        flat = _product(x.reshape(-1, x.shape[-1]), weight, bias, self.precision)
+        flat = _product(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight, bias, self.precision)
         return flat.reshape((*x.shape[:-1], weight.shape[0]))
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
@@ -170,10 +175,10 @@ class Linear(TapeOperator):
         absent = len(primals) < 3 or primals[2] is None
 
         def rule(g: Any) -> tuple[Any, ...]:
-            rows = reshape(g, (-1, g.shape[-1]))
+            rows = _rows(g)
             return (
                 apply(product, g, weight) if needs[0] else None,
-                apply(product, transpose(rows), reshape(x, (-1, x.shape[-1]))) if needs[1] else None,
+                apply(product, transpose(rows), _rows(x)) if needs[1] else None,
                 sum_(rows, 0) if needs[2] and not absent else None,
             )[: len(primals)]
 
