@@ -30,7 +30,6 @@ CONSTRAINTS: dict[str, str] = {
     "I3": "the operator gets the number of inputs that it takes",
     "I4": "a tangent has the shape and element type of its primal",
     "I5": "a cotangent has the shape and element type of the output",
-    "I6": "`out` has the shape and element type of the output and can be written",
     "I7": "the output's size fits in memory addresses",
     # Policies
     "P1": "ties is 'first', 'last', 'all' or 'split'",
