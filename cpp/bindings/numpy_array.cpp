@@ -59,7 +59,7 @@ PyArray_Descr* descr_of(DType dtype) {
 }
 
 std::string dtype_text(PyArrayObject* array) {
-  return nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(array)))));
+  return nb::str(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(array)))).c_str();
 }
 
 nb::object native_copy(PyArrayObject* array) {
