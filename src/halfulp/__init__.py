@@ -14,7 +14,7 @@ from importlib.metadata import version as _version
 
 from halfulp import geometry, spec
 from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
-from halfulp.errors import DTypeError, HalfulpError, PolicyError, ShapeError, TapeError
+from halfulp.errors import DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
 from halfulp.kernels import get_num_threads, set_num_threads

@@ -10,6 +10,7 @@ __all__ = [
     "CONSTRAINTS",
     "DTypeError",
     "HalfulpError",
+    "ModelError",
     "PolicyError",
     "ShapeError",
     "TapeError",
@@ -66,6 +67,16 @@ CONSTRAINTS: dict[str, str] = {
     "E5": "all values that meet in a node are of one scalar kind",
     "E6": "an operator has forward, jvp and vjp",
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
+    # ONNX models
+    "O1": "a model is a whole, well-formed ONNX file of an operator set from 6 on",
+    "O2": "every operator of a model is one that halfulp computes",
+    "O3": "every attribute of a node has a value that halfulp computes",
+    "O4": "every value is defined once, and before it is used: a graph has no cycle and no gap",
+    "O5": "external data lies in a file inside the model's folder",
+    "O6": "a tensor's data fits its shape and type, and its size fits the limit",
+    "O7": "a call gives one array for every input, of the declared type and shape",
+    "O8": "a model runs on the CPU",
+    "O9": "the inputs of a node fit its operator",
 }
 """Label -> the constraint in one sentence."""
 
@@ -110,3 +121,7 @@ class PolicyError(HalfulpError, ValueError):
 
 class TapeError(HalfulpError, ValueError):
     """A use of the tape that has no meaning."""
+
+
+class ModelError(HalfulpError, ValueError):
+    """An ONNX model that is malformed or outside of what halfulp computes, or a call that does not fit it."""

@@ -1,0 +1,85 @@
+"""Correct rounding of functions that halfulp's kernels do not have: a float64 estimate decides nearly every element.
+
+An estimate with an error bound decides an element where both ends of its interval round to the same float. The rest
+is evaluated exactly: as a rational where the value is one, else with balls of growing precision, which must end because
+an irrational number is never half-way between two floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from halfulp.numbers import Format, float_format, round_ball, round_rational
+
+
+def nearest(
+    estimate: NDArray[np.float64],
+    error: NDArray[np.float64],
+    dtype: Any,
+    exactly: Callable[[int, Format], float],
+) -> NDArray[Any]:
+    """The estimate rounded to ``dtype``; elements it does not decide are ``exactly(flat index, format)``.
+
+    A NaN or infinite estimate stands as it is. ``error`` is an absolute bound; an infinite bound decides nothing.
+    """
+    target = float_format(dtype)
+    low = on_grid(np.nextafter(estimate - error, -np.inf), target)
+    high = on_grid(np.nextafter(estimate + error, np.inf), target)
+    decided = (low == high) & (np.signbit(low) == np.signbit(high))
+    if target.precision == 53:
+        decided[...] = False  # the estimate has no digits to spare
+    with np.errstate(over="ignore"):
+        out = low.astype(target.dtype)
+        finite = np.isfinite(estimate)
+        out[~finite] = estimate[~finite].astype(target.dtype)
+    flat = out.reshape(-1)
+    for index in np.flatnonzero(~decided & finite):
+        flat[index] = exactly(int(index), target)
+    return out
+
+
+def on_grid(values: NDArray[np.float64], target: Format) -> NDArray[np.float64]:
+    """Rounded to nearest even on the grid of a narrower format, still as float64 (overflow is left to the cast)."""
+    if target.precision == 53:
+        return values
+    finite = np.where(np.isfinite(values), values, 0.0)
+    _, exponent = np.frexp(finite)
+    quantum = np.maximum(exponent - 1, target.emin) - target.precision + 1
+    grid = np.ldexp(np.rint(np.ldexp(finite, -quantum)), quantum)
+    return np.where(np.isfinite(values), np.copysign(grid, values), values)
+
+
+def by_balls(ball: Callable[[], Any], target: Format) -> float:
+    """Round an irrational number that ``ball`` encloses at flint's working precision, whatever that is."""
+    precision = 128
+    while True:
+        with flint.ctx.workprec(precision):
+            result = round_ball(ball(), target)
+        if result is not None:
+            return result
+        precision *= 2
+
+
+def root(value: Any, degree: int, target: Format) -> float:
+    """The float nearest to the degree-th root of a rational >= 0."""
+    value = flint.fmpq(value)
+    numerator, denominator = (_integer_root(int(part), degree) for part in (value.p, value.q))
+    if numerator is not None and denominator is not None:
+        return round_rational(numerator, denominator, target)
+    return by_balls(lambda: flint.arb(value).root(degree), target)
+
+
+def _integer_root(value: int, degree: int) -> int | None:
+    """The exact root, or None if there is none."""
+    found = int(flint.fmpz(value).root(degree))
+    return found if found**degree == value else None
+
+
+def rationals(values: Iterable[float]) -> list[Any]:
+    """Finite floats as exact rationals."""
+    return [flint.fmpq(*float(value).as_integer_ratio()) for value in values]

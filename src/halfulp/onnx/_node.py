@@ -1,0 +1,118 @@
+"""One node of a model as the operators see it: its attributes by name and type, and errors that name it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import AttributeProto, NodeProto
+
+from halfulp.errors import ModelError
+from halfulp.onnx._tensors import array_of, check_size
+
+_KINDS = {
+    "int": (AttributeProto.INT, "i"),
+    "float": (AttributeProto.FLOAT, "f"),
+    "string": (AttributeProto.STRING, "s"),
+    "ints": (AttributeProto.INTS, "ints"),
+    "floats": (AttributeProto.FLOATS, "floats"),
+    "tensor": (AttributeProto.TENSOR, "t"),
+}
+
+
+class Node:
+    """A node while its operator is built. Every attribute must be read; one that is left over is refused."""
+
+    def __init__(self, proto: NodeProto, position: int, opset: int, limit: int, folder: Path | None = None) -> None:
+        self.operator = proto.op_type
+        self.label = f"node {proto.name!r} ({proto.op_type})" if proto.name else f"node {position} ({proto.op_type})"
+        self.opset = opset
+        self.limit = limit
+        self.inputs = list(proto.input)
+        self.outputs = list(proto.output)
+        self._folder = folder
+        self._unread: dict[str, AttributeProto] = {}
+        for attribute in proto.attribute:
+            if attribute.name in self._unread:
+                raise self.refusal(attribute.name, "is given twice")
+            self._unread[attribute.name] = attribute
+
+    def refusal(self, argument: str, rule: str, label: str = "O3") -> ModelError:
+        """The error that names this node."""
+        return ModelError(self.label, argument, rule, label)
+
+    def has(self, name: str) -> bool:
+        """Whether the attribute is given and not read yet."""
+        return name in self._unread
+
+    def _take(self, name: str, kind: str, default: Any) -> Any:
+        attribute = self._unread.pop(name, None)
+        if attribute is None:
+            return default
+        code, field = _KINDS[kind]
+        if attribute.type != code or attribute.ref_attr_name:
+            raise self.refusal(name, f"must be of type {kind}")
+        return getattr(attribute, field)
+
+    def integer(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        return int(self._take(name, "int", default))
+
+    def flag(self, name: str, default: int = 0) -> bool:
+        """An integer attribute that is 0 or 1."""
+        value = self.integer(name, default)
+        if value not in (0, 1):
+            raise self.refusal(f"{name}={value}", "must be 0 or 1")
+        return bool(value)
+
+    def number(self, name: str, default: float) -> float:
+        """A float attribute."""
+        return float(self._take(name, "float", default))
+
+    def text(self, name: str, default: str) -> str:
+        """A string attribute."""
+        value = self._take(name, "string", default.encode())
+        try:
+            return str(value.decode())
+        except UnicodeDecodeError as error:
+            raise self.refusal(name, "is not text") from error
+
+    def integers(self, name: str) -> tuple[int, ...] | None:
+        """A list of integers, or None if it is not given."""
+        value = self._take(name, "ints", None)
+        return None if value is None else tuple(int(item) for item in value)
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """A list of floats, or None if it is not given."""
+        value = self._take(name, "floats", None)
+        return None if value is None else tuple(float(item) for item in value)
+
+    def tensor(self, name: str) -> NDArray[Any]:
+        """A tensor attribute."""
+        value = self._take(name, "tensor", None)
+        if value is None:
+            raise self.refusal(name, "must be given")
+        return array_of(value, self._folder, self.limit, self.label)
+
+    def check_all_read(self) -> None:
+        """Refuse what no operator has asked for: an unknown attribute may change the meaning."""
+        for name in self._unread:
+            raise self.refusal(name, f"is not an attribute of {self.operator} that halfulp computes")
+
+    def fits(self, shape: tuple[int, ...], like: Any) -> None:
+        """Refuse an output above the size limit before it is made."""
+        check_size(self.label, "output", shape, np.dtype(like.dtype), self.limit)
+
+    def same_types(self, *values: Any) -> None:
+        """All inputs of one element type: NumPy would promote, ONNX does not."""
+        types = {str(value.dtype) for value in values if value is not None}
+        if len(types) > 1:
+            raise self.refusal(f"element types {sorted(types)}", "must be one type", "O9")
+
+    def concrete(self, value: Any, argument: str) -> NDArray[np.int64]:
+        """An integer input that decides a shape."""
+        if not isinstance(value, np.ndarray) or value.dtype not in (np.int64, np.int32) or value.ndim != 1:
+            raise self.refusal(argument, "must be a vector of integers", "O9")
+        return value.astype(np.int64)

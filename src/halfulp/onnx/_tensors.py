@@ -1,0 +1,134 @@
+"""The tensors of a model as arrays: every size is checked before anything is read or made."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from halfulp.errors import ModelError
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+# Element type -> (dtype, the repeated field that holds the values where raw_data does not).
+_TYPES: dict[int, tuple[np.dtype[Any], str]] = {
+    TensorProto.FLOAT: (np.dtype(np.float32), "float_data"),
+    TensorProto.DOUBLE: (np.dtype(np.float64), "double_data"),
+    TensorProto.FLOAT16: (np.dtype(np.float16), "int32_data"),
+    TensorProto.BFLOAT16: (_BFLOAT16, "int32_data"),
+    TensorProto.INT8: (np.dtype(np.int8), "int32_data"),
+    TensorProto.INT16: (np.dtype(np.int16), "int32_data"),
+    TensorProto.INT32: (np.dtype(np.int32), "int32_data"),
+    TensorProto.INT64: (np.dtype(np.int64), "int64_data"),
+    TensorProto.UINT8: (np.dtype(np.uint8), "int32_data"),
+    TensorProto.UINT16: (np.dtype(np.uint16), "int32_data"),
+    TensorProto.UINT32: (np.dtype(np.uint32), "uint64_data"),
+    TensorProto.UINT64: (np.dtype(np.uint64), "uint64_data"),
+    TensorProto.BOOL: (np.dtype(np.bool_), "int32_data"),
+}
+
+
+def dtype_of(owner: str, argument: str, element_type: int) -> np.dtype[Any]:
+    """The dtype of an ONNX element type; one that NumPy and halfulp do not share is refused."""
+    if element_type not in _TYPES:
+        known = TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(element_type) if element_type in known else element_type
+        raise ModelError(owner, argument, f"element type {name} is not a float, integer or bool type", "O6")
+    return _TYPES[element_type][0]
+
+
+def check_size(owner: str, argument: str, shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> None:
+    """Refuse an array that would be larger than the limit, before it is made."""
+    if math.prod(shape) * dtype.itemsize > limit:
+        raise ModelError(owner, argument, f"{shape} of {dtype} is more than max_bytes={limit}", "O6")
+
+
+def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = "model") -> NDArray[Any]:
+    """A tensor's values. External data is read only from a file inside ``folder``."""
+    argument = f"tensor {tensor.name!r}"
+    dtype = dtype_of(owner, argument, tensor.data_type)
+    shape = tuple(tensor.dims)
+    if any(size < 0 for size in shape):
+        raise ModelError(owner, argument, f"a size of its shape {shape} is negative", "O6")
+    check_size(owner, argument, shape, dtype, limit)
+    count = math.prod(shape)
+    if tensor.HasField("segment"):
+        raise ModelError(owner, argument, "a tensor in segments is not a whole tensor", "O6")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _from_bytes(
+            owner, argument, _external(tensor, folder, owner, argument, count * dtype.itemsize), shape, dtype
+        )
+    if tensor.HasField("raw_data"):
+        return _from_bytes(owner, argument, tensor.raw_data, shape, dtype)
+    values = getattr(tensor, _TYPES[tensor.data_type][1])
+    if len(values) != count:
+        raise ModelError(owner, argument, f"has {len(values)} values, but its shape {shape} has {count}", "O6")
+    return _from_values(owner, argument, values, dtype).reshape(shape)
+
+
+def _from_bytes(owner: str, argument: str, data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    expected = math.prod(shape) * dtype.itemsize
+    if len(data) != expected:
+        raise ModelError(owner, argument, f"has {len(data)} bytes, but {shape} of {dtype} has {expected}", "O6")
+    if dtype == np.bool_ and any(byte > 1 for byte in data):
+        raise ModelError(owner, argument, "a truth value is a byte 0 or 1", "O6")
+    array: NDArray[Any] = np.frombuffer(data, dtype=dtype)
+    if sys.byteorder == "big":  # the file is little-endian
+        array = array.byteswap()
+    owned: NDArray[Any] = np.array(array.reshape(shape))
+    return owned
+
+
+def _from_values(owner: str, argument: str, values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Values of a repeated field; the half types are given as their bits."""
+    if dtype.itemsize == 2 and (dtype == np.float16 or dtype == _BFLOAT16):
+        wide = np.array(values, dtype=np.int64)
+        if ((wide < 0) | (wide > 0xFFFF)).any():
+            raise ModelError(owner, argument, "the bits of a half-precision value are at most 65535", "O6")
+        return wide.astype(np.uint16).view(dtype)
+    if dtype.kind == "f":
+        return np.array(values, dtype=dtype)
+    wide = np.array(values, dtype=np.uint64 if dtype == np.uint64 or dtype == np.uint32 else np.int64)
+    narrow = wide.astype(dtype)
+    if (narrow.astype(wide.dtype) != wide).any():
+        raise ModelError(owner, argument, f"a value does not fit in {dtype}", "O6")
+    return narrow
+
+
+def _external(tensor: TensorProto, folder: Path | None, owner: str, argument: str, expected: int) -> bytes:
+    """The bytes of a tensor that another file holds, if that file lies inside the model's folder."""
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    location = fields.get("location", "")
+    if folder is None:
+        raise ModelError(owner, f"{argument}, location={location!r}", "external data needs a model from a file", "O5")
+    root = folder.resolve()
+    try:
+        path = (root / location).resolve()
+        inside = location != "" and not Path(location).is_absolute() and path.is_relative_to(root) and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # a name no file can have, or a circle of links
+        inside = False
+    if not inside:
+        raise ModelError(owner, f"{argument}, location={location!r}", "must be a file inside the model's folder", "O5")
+    offset, length = (
+        _number(owner, argument, key, fields.get(key, default)) for key, default in (("offset", "0"), ("length", ""))
+    )
+    if length not in (None, expected):
+        raise ModelError(owner, argument, f"has length={length} bytes, but its shape needs {expected}", "O6")
+    with path.open("rb") as file:
+        file.seek(offset or 0)
+        data: bytes = file.read(expected)
+        return data
+
+
+def _number(owner: str, argument: str, key: str, text: str) -> int | None:
+    if text == "":
+        return None
+    if not text.isdecimal() or not text.isascii() or len(text) > 18:
+        raise ModelError(owner, argument, f"{key}={text!r} is not a number of bytes", "O6")
+    return int(text)
