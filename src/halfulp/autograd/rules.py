@@ -43,17 +43,22 @@ def jvp(op: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     return op.jvp(tuple(primals), tuple(filled))  # type: ignore[no-any-return]
 
 
+_whole: set[type] = set()
+"""Types that are known to have the triple, so that a node of theirs costs no second look."""
+
+
 def check_triple(op: Any) -> None:
     """An operator is callable and has jvp and vjp, or it is none."""
-    missing = [
-        name
-        for name, found in (("__call__", callable(op)), ("jvp", hasattr(op, "jvp")), ("vjp", hasattr(op, "vjp")))
-        if not found
-    ]
+    if type(op) in _whole:
+        return
+    found = {"__call__": callable(op), "jvp": hasattr(op, "jvp"), "vjp": hasattr(op, "vjp")}
+    missing = [name for name, there in found.items() if not there]
     if missing:
         raise TapeError(
             "tape.apply", f"operator={op!r}", f"lacks {', '.join(missing)}; an operator has all of the triple", "E6"
         )
+    if hasattr(type(op), "jvp") and hasattr(type(op), "vjp"):
+        _whole.add(type(op))
 
 
 def name_of(op: Any) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 from halfulp.autograd import check, inspection, picture, rules
 from halfulp.autograd.backward import sweep
 from halfulp.autograd.builders import Builders
-from halfulp.autograd.node import Node, ancestor, history
+from halfulp.autograd.node import Node
 from halfulp.autograd.operators._base import TapeOperator
+from halfulp.autograd.persistent import Persistent
 from halfulp.autograd.scalars import (
     Array,
     Kind,
@@ -42,11 +43,10 @@ class Tape(Builders):
            [0., 0.]])
     """
 
-    __slots__ = ("_last", "_nodes")
+    __slots__ = ("_nodes",)
 
     def __init__(self) -> None:
-        self._last: Node | None = None
-        self._nodes: tuple[Node, ...] | None = None
+        self._nodes: Persistent[Node] = Persistent()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -57,12 +57,10 @@ class Tape(Builders):
         >>> tape.nodes
         (Node(0, 'x', shape=(3,), parents=()),)
         """
-        if self._nodes is None:
-            self._nodes = tuple(history(self._last))
-        return self._nodes
+        return tuple(self._nodes)
 
     def __len__(self) -> int:
-        return 0 if self._last is None else self._last.id + 1
+        return len(self._nodes)
 
     def node(self, id: int) -> Node:
         """The node with this id.
@@ -72,12 +70,11 @@ class Tape(Builders):
         >>> tape.node(x).shape
         (3,)
         """
-        last = self._last
-        if (type(id) is not int and not isinstance(id, np.integer)) or last is None or not 0 <= id <= last.id:
+        if (type(id) is not int and not isinstance(id, np.integer)) or not 0 <= id < self._nodes.size:
             raise TapeError(
                 "tape", f"id={id!r}", f"must be the position of one of the {len(self)} nodes of this tape", "E1"
             )
-        return ancestor(last, id)
+        return self._nodes[id]
 
     def value(self, id: int) -> Array:
         """The value of a node.
@@ -124,34 +121,27 @@ class Tape(Builders):
         values: list[Any] = []
         needs: list[bool] = []
         kind: Kind = None
+        nodes = self._nodes
+        size = nodes.size
         for id in ids:
             if id is None:
                 values.append(None)
                 needs.append(False)
                 continue
-            if len(parents) < len(values):
-                raise TapeError(
-                    f"tape.{rules.name_of(operator)}", f"ids={ids}", "only the last inputs may be absent", "E1"
-                )
-            node = self.node(id)
+            node = nodes[id] if type(id) is int and 0 <= id < size else self.node(id)
             parents.append(node.id)
             values.append(node.value)
             needs.append(node.requires_grad)
-            if kind is None:
+            if kind is None or kind is Unknown:
                 kind = node.kind
-            elif kind is not node.kind and kind != node.kind and _meet(kind, node.kind):
+            elif kind is not node.kind and kind != node.kind and node.kind is not Unknown:
                 raise _mixed(operator, kind, node.kind)
+        if None in ids and ids[len(parents) :].count(None) + len(parents) < len(ids):
+            raise TapeError(f"tape.{rules.name_of(operator)}", f"ids={ids}", "only the last inputs may be absent", "E1")
         requires_grad = True in needs
         output, pullback = _evaluate(operator, values, needs, requires_grad)
-        return self._extended(
-            name or rules.name_of(operator),
-            output,
-            tuple(parents),
-            requires_grad,
-            operator,
-            pullback,
-            kind_of(output),
-        )
+        name = name or rules.name_of(operator)
+        return self._extended(name, output, tuple(parents), requires_grad, operator, pullback, kind_of(output))
 
     def _extended(
         self,
@@ -163,11 +153,10 @@ class Tape(Builders):
         pullback: Any,
         kind: Kind,
     ) -> tuple[Tape, int]:
-        last = self._last
-        id = 0 if last is None else last.id + 1
+        nodes = self._nodes
+        id = nodes.size
         longer = Tape.__new__(Tape)
-        longer._nodes = None
-        longer._last = Node(id, name, value, parents, requires_grad, operator, pullback, kind, last)
+        longer._nodes = nodes.append(Node(id, name, value, parents, requires_grad, operator, pullback, kind))
         return longer, id
 
     def backward(self, output: int, cotangent: Any = None) -> dict[int, Array]:
@@ -196,7 +185,7 @@ class Tape(Builders):
             cotangent = _fitting("tape.backward", "cotangent", cotangent, node)
         if not node.requires_grad:
             return {}
-        return sweep(self.nodes[: node.id + 1], {node.id: cotangent}, node.id)
+        return sweep(self._nodes.upto(node.id + 1), {node.id: cotangent}, node.id)
 
     def jvp(self, output: int, tangents: Mapping[int, Any]) -> Array:
         """The tangent of ``output`` when the leaves move along ``tangents``, a mapping from leaf id to tangent.
@@ -210,7 +199,7 @@ class Tape(Builders):
         array(6.)
         """
         last = self.node(output)
-        nodes = self.nodes
+        nodes = self._nodes.upto(last.id + 1)
         moving: dict[int, Any] = {}
         for id, tangent in tangents.items():
             node = self.node(id)
@@ -219,7 +208,7 @@ class Tape(Builders):
                     "tape.jvp", f"tangent of node {id} ({node.name!r})", "only leaves move on their own", "E3"
                 )
             moving[node.id] = _fitting("tape.jvp", f"tangent of node {id}", tangent, node)
-        for node in nodes[: last.id + 1]:
+        for node in nodes:
             if node.operator is None or not any(parent in moving for parent in node.parents):
                 continue
             primals = [nodes[parent].value for parent in node.parents]
@@ -269,7 +258,7 @@ class Tape(Builders):
         return picture.to_svg(self.nodes, gradients or {})
 
     def _repr_svg_(self) -> str:
-        last = self._last
+        last = self._nodes[len(self) - 1] if len(self) else None
         known = self.backward(last.id) if last is not None and last.value.size == 1 and last.requires_grad else {}
         return self.to_svg(known)
 

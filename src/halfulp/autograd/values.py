@@ -135,7 +135,7 @@ class Recorder:
 
     def _append(self, name: str, value: Any, parents: tuple[int, ...], pullback: Any) -> Variable:
         position = len(self.nodes)
-        self.nodes.append(Node(position, name, None, parents, True, None, pullback, None, None))
+        self.nodes.append(Node(position, name, None, parents, True, None, pullback, None))
         return Variable(self, position, value)
 
 
