@@ -30,10 +30,7 @@ struct MaxPlane {
 // The plane of one lane.
 MaxPlane lane_of(const MaxPlane& plane, Index lane) noexcept;
 
-// Each computes windows [begin, end) along the first axis. The walk handles everything; the others return false, having
-// decided nothing, where they do not apply or meet a value that needs the walk.
+// Computes windows [begin, end) along the first axis by walking each of them: handles everything.
 void walk_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
-bool separable_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
-bool bins_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
 
 }  // namespace halfulp

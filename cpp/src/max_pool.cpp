@@ -5,7 +5,7 @@
 
 #include "halfulp/error.hpp"
 #include "halfulp/parallel.hpp"
-#include "max_plane.hpp"
+#include "max_separable.hpp"
 #include "max_walk.hpp"
 
 namespace halfulp {
@@ -91,10 +91,21 @@ MaxPlane group_of(const Layout& layout, const Arrays& arrays, Index group) noexc
   return plane;
 }
 
-void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-  if (!separable_plane(plan, plane, begin, end) && !bins_plane(plan, plane, begin, end))
-    walk_plane(plan, plane, begin, end);
-}
+// What a thread needs to compute planes: an engine if there is one, and the walk for the rest.
+class Worker {
+ public:
+  Worker(const MaxPlan& plan, const MaxPlane& prototype) : plan_(plan), engine_(make_separable(plan, prototype)) {
+    if (!engine_) engine_ = make_bins(plan, prototype);
+  }
+
+  void compute(const MaxPlane& plane, Index begin, Index end) {
+    if (!engine_ || !engine_->run(plane, begin, end)) walk_plane(plan_, plane, begin, end);
+  }
+
+ private:
+  const MaxPlan& plan_;
+  std::unique_ptr<PlaneEngine> engine_;
+};
 
 void run(const MaxPlan& plan, const Arrays& arrays) {
   if (arrays.out->count() == 0) return;
@@ -104,15 +115,16 @@ void run(const MaxPlan& plan, const Arrays& arrays) {
   // Few large planes are cut along their first axis; parts share the rows where their windows overlap.
   const Index threads = num_threads();
   Index parts = 1;
-  if (layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+  if (plan.ndim() > 1 && layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
     parts = std::clamp<Index>((4 * threads) / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
   const Index grain = std::max<Index>(1, kCellsPerThread * parts / cells);
   parallel_for(layout.groups * parts, grain, [&](Index begin, Index end) {
+    Worker worker(plan, group_of(layout, arrays, begin / parts));
     // A thread joins the parts of a plane that are its own.
     for (Index unit = begin; unit < end;) {
       const Index group = unit / parts, first = unit % parts;
       const Index stop = std::min(parts, first + (end - unit));
-      compute(plan, group_of(layout, arrays, group), rows * first / parts, rows * stop / parts);
+      worker.compute(group_of(layout, arrays, group), rows * first / parts, rows * stop / parts);
       unit += stop - first;
     }
   });

@@ -1,0 +1,52 @@
+// The vectorised rows of hard max. Buffers end in slack of at least kRowSlack bytes, so that kernels may round a length
+// up to whole vectors; only the functions named *_exact write no element past n.
+#pragma once
+
+#include <cstdint>
+
+#include "halfulp/isa.hpp"
+
+namespace halfulp {
+
+inline constexpr std::int64_t kRowSlack = 128;
+
+// How two cells compare, the second later in row-major order. `clean` holds for values without NaN; `absent` treats NaN
+// as no cell; `propagate` lets a NaN win.
+enum class MaxRule : std::uint8_t { clean, absent, propagate };
+
+// C: the type of the values. P: what travels with a value, an integer or a C, as wide as C.
+template <class C, class P>
+struct MaxRowKernels {
+  // out[i] = the winner of taps[0][i], taps[1][i], ... in that order; count >= 1. out may be one of the taps.
+  using Fold = void (*)(const C* const* taps, int count, C* out, std::int64_t n);
+  // The same with what travels along; `add` is added to it if it is an integer.
+  using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add,
+                            std::int64_t n);
+  Fold fold[3][2];        // [rule][last]
+  Fold fold_exact[3][2];
+  FoldPair fold_pair[2][2];  // clean and absent
+  // Copies n items and tells whether one is NaN.
+  bool (*copy)(const C* source, C* target, std::int64_t n);
+  // Deals n items out to two or three targets in turn.
+  bool (*deal2)(const C* source, C* const* targets, std::int64_t n);
+  bool (*deal3)(const C* source, C* const* targets, std::int64_t n);
+};
+
+struct MaxKernels {
+  MaxRowKernels<float, std::int32_t> f32_index;
+  MaxRowKernels<float, float> f32_tangent;
+  MaxRowKernels<double, std::int64_t> f64_index;
+  MaxRowKernels<double, double> f64_tangent;
+  MaxRowKernels<std::int8_t, std::int8_t> i8;
+  MaxRowKernels<std::int16_t, std::int16_t> i16;
+  MaxRowKernels<std::int32_t, std::int32_t> i32;
+  MaxRowKernels<std::int64_t, std::int64_t> i64;
+  MaxRowKernels<std::uint8_t, std::int8_t> u8;
+  MaxRowKernels<std::uint16_t, std::int16_t> u16;
+  MaxRowKernels<std::uint32_t, std::int32_t> u32;
+  MaxRowKernels<std::uint64_t, std::int64_t> u64;
+};
+
+HALFULP_KERNEL_TABLE(MaxKernels, max_kernels)
+
+}  // namespace halfulp

@@ -1,0 +1,124 @@
+// Vectors of the width that the instruction set has, through the compiler's vector extensions; a compiler without them
+// gets vectors of one element, and the same source.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+
+#if defined(HALFULP_ISA_avx512)
+inline constexpr int kVectorBytes = 64;
+#elif defined(HALFULP_ISA_avx2)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+template <int Size>
+struct IntOfSize;
+template <> struct IntOfSize<1> { using type = std::int8_t; };
+template <> struct IntOfSize<2> { using type = std::int16_t; };
+template <> struct IntOfSize<4> { using type = std::int32_t; };
+template <> struct IntOfSize<8> { using type = std::int64_t; };
+// The integer as wide as T: lanes of a comparison, offsets that travel with a value.
+template <class T>
+using int_like = typename IntOfSize<sizeof(T)>::type;
+
+#if defined(__GNUC__) || defined(__clang__)
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+template <class T>
+inline constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+template <class T>
+inline Vector<T> load(const T* source) {
+  Vector<T> v;
+  std::memcpy(&v, source, sizeof v);
+  return v;
+}
+
+template <class T>
+inline void store(T* target, const Vector<T>& v) {
+  std::memcpy(target, &v, sizeof v);
+}
+
+template <class T>
+inline Vector<T> splat(T x) {
+  return x - Vector<T>{};
+}
+
+template <class M, class V>
+inline V select(const M& mask, const V& yes, const V& no) {
+  return mask ? yes : no;
+}
+
+// Element i of the result is element Step * i + Start of the two vectors put together.
+template <int Start, int Step, class V, int... I>
+inline V shuffled(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (Step * I + Start)...);
+}
+
+template <class T>
+inline Vector<T> even(const Vector<T>& a, const Vector<T>& b) {
+  return shuffled<0, 2>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+template <class T>
+inline Vector<T> odd(const Vector<T>& a, const Vector<T>& b) {
+  return shuffled<1, 2>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+
+// The first and second half of a0 b0 a1 b1 ...
+template <int Half, class V, int... I>
+inline V zipped(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (Half * n / 2 + I / 2 + (I % 2) * n)...);
+}
+template <class T>
+inline Vector<T> zip_low(const Vector<T>& a, const Vector<T>& b) {
+  return zipped<0>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+template <class T>
+inline Vector<T> zip_high(const Vector<T>& a, const Vector<T>& b) {
+  return zipped<1>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+
+template <class To, class V>
+inline To reinterpret(const V& v) {
+  static_assert(sizeof(To) == sizeof(V));
+  To result;
+  std::memcpy(&result, &v, sizeof v);
+  return result;
+}
+
+#else
+
+template <class T>
+using Vector = T;
+template <class T>
+inline constexpr int kLanes = 1;
+template <class T>
+inline T load(const T* source) { return *source; }
+template <class T>
+inline void store(T* target, T v) { *target = v; }
+template <class T>
+inline T splat(T x) { return x; }
+template <class V>
+inline V select(bool mask, V yes, V no) { return mask ? yes : no; }
+template <class To, class V>
+inline To reinterpret(const V& v) {
+  To result;
+  std::memcpy(&result, &v, sizeof v);
+  return result;
+}
+
+#endif
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

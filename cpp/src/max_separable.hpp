@@ -1,0 +1,24 @@
+// Engines that compute hard max plane after plane, keeping their scratch memory between planes. One per thread.
+#pragma once
+
+#include <memory>
+
+#include "max_plane.hpp"
+
+namespace halfulp {
+
+class PlaneEngine {
+ public:
+  virtual ~PlaneEngine() = default;
+  // Windows [begin, end) of the first axis. False if a value was met that needs the walk; everything is then to be
+  // computed again.
+  virtual bool run(const MaxPlane& plane, Index begin, Index end) = 0;
+};
+
+// For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for addresses.
+std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype);
+
+// For adaptive and global windows, values only.
+std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& prototype);
+
+}  // namespace halfulp

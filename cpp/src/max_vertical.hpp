@@ -1,0 +1,165 @@
+// The outer axes of hard max: windows over slices, each slice the finished result of the axes further in.
+#pragma once
+
+#include <vector>
+
+#include "halfulp/max_pool.hpp"
+#include "row_buffer.hpp"
+
+namespace halfulp {
+
+// Slices with what travels along; P items only if `paired`.
+template <class C, class P>
+class Slices {
+ public:
+  Slices() = default;
+  Slices(Index count, Index length, bool paired) : length_(length) {
+    values_.assign(count * length + kRowSlack, C{});
+    if (paired) pairs_.assign(count * length + kRowSlack, P{});
+  }
+  C* value(Index slot) const noexcept { return values_.data() + slot * length_; }
+  P* pair(Index slot) const noexcept { return pairs_.data() == nullptr ? nullptr : pairs_.data() + slot * length_; }
+
+ private:
+  Index length_ = 0;
+  RowBuffer<C> values_;
+  RowBuffer<P> pairs_;
+};
+
+// One outer axis. For each output in increasing order, `taps` gives the slices whose fold is the window: all its cells
+// for small windows; for large ones at most two, the end of one block of slices and the beginning of the next (van Herk),
+// so that the cost does not grow with the kernel.
+template <class C, class P>
+class VerticalAxis {
+ public:
+  VerticalAxis(const Axis& axis, const MaxPlan::Spans& spans, Index slice_length, bool paired)
+      : axis_(axis), spans_(&spans) {
+    const Index k = axis.kernel;
+    blocks_ = axis.dilation == 1 && k > 2 * axis.stride + 4;
+    slots_ = blocks_ ? std::min(k, axis.size) : std::min(axis.extent(), axis.size);
+    slices_ = Slices<C, P>(blocks_ ? 2 * slots_ + 1 : slots_, slice_length, paired);
+    if (!blocks_) keys_.assign(static_cast<std::size_t>(slots_), -1);
+  }
+
+  // Forget everything: the next slices belong to another place.
+  void restart() {
+    if (blocks_) {
+      anchor_ = -1;
+    } else {
+      std::fill(keys_.begin(), keys_.end(), -1);
+    }
+  }
+
+  // make(row, value, pair) computes a slice; fold(values, pairs, count, value, pair) joins slices.
+  // Returns the number of taps: 0 for a window without cells.
+  template <class Make, class Fold>
+  int taps(Index output, Make&& make, Fold&& fold) {
+    const Index count = spans_->count[static_cast<std::size_t>(output)];
+    values.clear();
+    pairs.clear();
+    if (count == 0) return 0;
+    const Index begin = spans_->begin[static_cast<std::size_t>(output)];
+    if (blocks_) block_taps(begin, begin + count, make, fold);
+    else direct_taps(begin, count, make);
+    return static_cast<int>(values.size());
+  }
+
+  std::vector<const C*> values;
+  std::vector<const P*> pairs;
+
+ private:
+  void push(Index slot) {
+    values.push_back(slices_.value(slot));
+    pairs.push_back(slices_.pair(slot));
+  }
+
+  template <class Make>
+  void direct_taps(Index begin, Index count, Make&& make) {
+    for (Index i = 0; i < count; ++i) {
+      const Index row = begin + i * axis_.dilation, slot = row % slots_;
+      if (keys_[static_cast<std::size_t>(slot)] != row) {
+        make(row, slices_.value(slot), slices_.pair(slot));
+        keys_[static_cast<std::size_t>(slot)] = row;
+      }
+      push(slot);
+    }
+  }
+
+  // Slots: two halves of slots_ slices, one with the suffixes of the current block, one with the rows of the next, and
+  // the last slot with the prefix of those. Blocks have slots_ rows and start at the first row that was asked for; the
+  // last one ends with the axis.
+  Index suffix_slot(Index row) const noexcept { return half_ * slots_ + (row - block_); }
+  Index next_slot(Index row) const noexcept { return (1 - half_) * slots_ + (row - next_begin()); }
+  Index prefix_slot() const noexcept { return 2 * slots_; }
+  Index next_begin() const noexcept { return block_ + block_rows_; }
+
+  template <class Make, class Fold>
+  void block_taps(Index begin, Index end, Make&& make, Fold&& fold) {
+    if (anchor_ < 0) {
+      anchor_ = begin;
+      block_ = begin;
+      block_rows_ = 0;  // an empty block before the first
+      loaded_ = begin;
+    }
+    while (needs_advance(begin, end)) advance(make, fold);
+    const bool in_block = begin < next_begin();
+    if (in_block) push(suffix_slot(begin));
+    if (end > next_begin()) {
+      extend_prefix(end, make, fold);
+      push(prefix_slot());
+    }
+  }
+
+  // The window starts in the next block, and not just at its beginning with an end inside it.
+  bool needs_advance(Index begin, Index end) const noexcept {
+    if (begin < next_begin()) return false;
+    return begin > next_begin() || end >= std::min(next_begin() + slots_, axis_.size);
+  }
+
+  template <class Make, class Fold>
+  void advance(Make&& make, Fold&& fold) {
+    const Index first = next_begin(), stop = std::min(first + slots_, axis_.size);
+    load_rows(stop, make);
+    half_ = 1 - half_;
+    block_ = first;
+    block_rows_ = stop - first;
+    loaded_ = stop;
+    prefix_end_ = stop;
+    for (Index row = stop - 2; row >= first; --row) {
+      const Index slot = suffix_slot(row);
+      join(slot, slot + 1, slot, fold);
+    }
+  }
+
+  template <class Make>
+  void load_rows(Index stop, Make&& make) {
+    for (; loaded_ < stop; ++loaded_) make(loaded_, slices_.value(next_slot(loaded_)), slices_.pair(next_slot(loaded_)));
+  }
+
+  template <class Make, class Fold>
+  void extend_prefix(Index end, Make&& make, Fold&& fold) {
+    if (loaded_ == next_begin()) prefix_end_ = loaded_;
+    load_rows(end, make);
+    for (; prefix_end_ < end; ++prefix_end_) {
+      const Index slot = next_slot(prefix_end_);
+      join(prefix_end_ == next_begin() ? slot : prefix_slot(), slot, prefix_slot(), fold);
+    }
+  }
+
+  template <class Fold>
+  void join(Index first, Index second, Index target, Fold&& fold) {
+    const C* two[] = {slices_.value(first), slices_.value(second)};
+    const P* two_pairs[] = {slices_.pair(first), slices_.pair(second)};
+    fold(two, two_pairs, first == second ? 1 : 2, slices_.value(target), slices_.pair(target));
+  }
+
+  Axis axis_;
+  const MaxPlan::Spans* spans_;
+  bool blocks_ = false;
+  Index slots_ = 0;
+  Slices<C, P> slices_;
+  std::vector<Index> keys_;  // which row a slot holds
+  Index anchor_ = -1, block_ = 0, block_rows_ = 0, loaded_ = 0, prefix_end_ = 0, half_ = 0;
+};
+
+}  // namespace halfulp

@@ -1,0 +1,171 @@
+// Aligned scratch memory for rows, and the loading of a row of an array into it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "halfulp/array.hpp"
+#include "halfulp/convert.hpp"
+#include "halfulp/max_kernels.hpp"
+
+namespace halfulp {
+
+template <class T>
+class RowBuffer {
+ public:
+  RowBuffer() = default;
+  RowBuffer(Index count, T value) { assign(count, value); }
+
+  void assign(Index count, T value) {
+    if (count > capacity_) {
+      data_.reset(static_cast<T*>(::operator new(static_cast<std::size_t>(count) * sizeof(T), kAlignment)));
+      capacity_ = count;
+    }
+    std::fill_n(data_.get(), count, value);
+  }
+  T* data() const noexcept { return data_.get(); }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(T* p) const noexcept { ::operator delete(p, kAlignment); }
+  };
+  std::unique_ptr<T, Delete> data_;
+  Index capacity_ = 0;
+};
+
+// A length rounded up to whole vectors of the widest instruction set.
+template <class T>
+constexpr Index padded_length(Index n) noexcept {
+  constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+// n items of storage type T as items of type C.
+inline void widen_run(const Float16* source, float* target, Index n) { select_convert_kernels().from_f16(source, target, n); }
+inline void widen_run(const BFloat16* source, float* target, Index n) { select_convert_kernels().from_bf16(source, target, n); }
+inline void narrow_run(const float* source, Float16* target, Index n) { select_convert_kernels().to_f16(source, target, n); }
+inline void narrow_run(const float* source, BFloat16* target, Index n) { select_convert_kernels().to_bf16(source, target, n); }
+
+template <class T, class C>
+inline constexpr bool is_half_pair = (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)&&std::is_same_v<C, float>;
+
+// Where the cells of a row go: cell w of the padded row has place w / ways in target w % ways, so that a window that
+// moves in steps of `ways` moves through every target in steps of one. A place holds `lanes` items.
+struct RowShape {
+  Index cells = 0;   // real ones
+  Index before = 0;  // places of padding before them
+  Index ways = 1;
+  Index lanes = 1;
+  Index pitch = 0;  // items from one target to the next
+};
+
+// T: the array's storage type. C: the buffer's type; a half-precision T is widened to float.
+template <class T, class C, class Kernels>
+class RowLoader {
+ public:
+  RowLoader(const RowShape& shape, const Kernels& kernels, C padding)
+      : shape_(shape), kernels_(&kernels), buffer_(shape.pitch * shape.ways, padding) {
+    widened_.assign(padded_length<C>(shape.cells * shape.lanes) + kRowSlack, C{});
+  }
+
+  void set_padding(C padding) { buffer_.assign(shape_.pitch * shape_.ways, padding); }
+
+  // Items of target `way` from place `place` on.
+  const C* at(Index way, Index place) const noexcept {
+    return buffer_.data() + way * shape_.pitch + place * shape_.lanes;
+  }
+  C* at(Index way, Index place) noexcept { return buffer_.data() + way * shape_.pitch + place * shape_.lanes; }
+
+  // Loads the row whose cells lie `stride` bytes apart; true if one is NaN.
+  bool load(const char* source, Index stride) {
+    const Index n = shape_.cells * shape_.lanes;
+    if (n == 0) return false;
+    const bool dense = stride == static_cast<Index>(sizeof(T)) * shape_.lanes;
+    if (!dense && shape_.lanes > 1) return load_places(source, stride);
+    return deal_out(dense ? as_run(source, n) : gathered(source, stride));
+  }
+
+ private:
+  // Contiguous items as items of type C: the array itself if it has them.
+  const C* as_run(const char* source, Index n) {
+    if constexpr (is_half_pair<T, C>) {
+      widen_run(reinterpret_cast<const T*>(source), widened_.data(), n);
+      return widened_.data();
+    } else {
+      return reinterpret_cast<const C*>(source);
+    }
+  }
+
+  const C* gathered(const char* source, Index stride) {
+    C* target = widened_.data();
+    for (Index w = 0; w < shape_.cells; ++w) target[w] = *as_run_of_one(source + w * stride);
+    return target;
+  }
+
+  const C* as_run_of_one(const char* source) {
+    if constexpr (is_half_pair<T, C>) {
+      single_ = to_float(*reinterpret_cast<const T*>(source));
+      return &single_;
+    } else {
+      return reinterpret_cast<const C*>(source);
+    }
+  }
+
+  bool deal_out(const C* run) {
+    const Index ways = shape_.ways, lanes = shape_.lanes, first = shape_.before;
+    if (ways == 1) return kernels_->copy(run, at(0, first), shape_.cells * lanes);
+    if (lanes == 1 && ways <= 3) {
+      C* targets[3];
+      for (Index way = 0; way < ways; ++way) targets[way] = at((first + way) % ways, (first + way) / ways);
+      return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, shape_.cells);
+    }
+    bool nan = false;
+    Index way = first % ways, place = first / ways;
+    for (Index w = 0; w < shape_.cells; ++w) {
+      if (lanes == 1) {
+        *at(way, place) = run[w];
+        nan = nan || run[w] != run[w];
+      } else {
+        nan = kernels_->copy(run + w * lanes, at(way, place), lanes) || nan;
+      }
+      if (++way == ways) {
+        way = 0;
+        ++place;
+      }
+    }
+    return nan;
+  }
+
+  bool load_places(const char* source, Index stride) {
+    bool nan = false;
+    for (Index w = 0; w < shape_.cells; ++w) {
+      const Index padded = shape_.before + w;
+      const C* run = as_run(source + w * stride, shape_.lanes);
+      nan = kernels_->copy(run, at(padded % shape_.ways, padded / shape_.ways), shape_.lanes) || nan;
+    }
+    return nan;
+  }
+
+  RowShape shape_;
+  const Kernels* kernels_;
+  RowBuffer<C> buffer_, widened_;
+  C single_{};
+};
+
+// Writes n items of type C as items of type T, `stride` bytes apart in places of `lanes`.
+template <class T, class C>
+void write_row(const C* source, char* target, Index stride, Index places, Index lanes) {
+  const auto write_run = [](const C* from, char* to, Index n) {
+    if constexpr (is_half_pair<T, C>) narrow_run(from, reinterpret_cast<T*>(to), n);
+    else std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  };
+  if (stride == static_cast<Index>(sizeof(T)) * lanes) return write_run(source, target, places * lanes);
+  for (Index place = 0; place < places; ++place) write_run(source + place * lanes, target + place * stride, lanes);
+}
+
+}  // namespace halfulp
