@@ -38,14 +38,17 @@ def _check_node(node: Node, values: Sequence[Array], generator: np.random.Genera
     moving = [is_differentiable(value.dtype) for value in values]
     if not any(moving):
         return
-    tangents = [
-        generator.integers(-8, 9, value.shape) if moves else None for value, moves in zip(values, moving, strict=True)
-    ]
-    cotangent = generator.integers(-8, 9, node.shape)
+    tangents = [_drawn(generator, value.shape) if moves else None for value, moves in zip(values, moving, strict=True)]
+    cotangent = _drawn(generator, node.shape)
     pushed, pulled = _exact_derivatives(node, values, tangents, cotangent)
     _check_adjoint(node, pushed, pulled, tangents, cotangent)
     if is_float(node.value.dtype):
         _check_floats(node, values, tangents, cotangent, pushed, pulled)
+
+
+def _drawn(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Small integers, none of them 0, so that every cell counts."""
+    return np.asarray(generator.integers(1, 9, shape) * generator.choice([-1, 1], shape))
 
 
 def _exact_derivatives(
