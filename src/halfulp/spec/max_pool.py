@@ -39,7 +39,8 @@ def winners(op: Any, values: Sequence[Any]) -> list[int]:
         top = max(values[i] for i in range(len(values)) if i not in nans) if nans else max(values)
         if op.ties == "first":
             return [list(values).index(top)]
-        best = [i for i, value in enumerate(values) if value == top]
+        # an inexact ball does not even equal itself
+        best = [i for i, value in enumerate(values) if value is top or value == top]
     if op.ties == "first":
         return best[:1]
     return best[-1:] if op.ties == "last" else best
