@@ -10,9 +10,7 @@ import pytest
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
-@pytest.mark.parametrize(
-    "page", ["your-own-operator.md", "reproducible-training.md", "exact-and-ball-arithmetic.md"]
-)
+@pytest.mark.parametrize("page", ["your-own-operator.md", "reproducible-training.md", "exact-and-ball-arithmetic.md"])
 def test_a_page_runs(page: str) -> None:
     results = doctest.testfile(str(PAGES / page), module_relative=False)
     assert results.attempted > 5

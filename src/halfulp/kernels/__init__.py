@@ -13,8 +13,8 @@ from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
-    "entries",
     "adaptive_max_pool",
+    "entries",
     "forward",
     "forward_with_indices",
     "get_num_threads",

@@ -2,12 +2,13 @@
 
 from halfulp.numbers._extended import Extended
 from halfulp.numbers._formats import FORMATS, Format, float_format, is_float
-from halfulp.numbers._rounding import exact, lift, round_ball, round_rational, rounded
+from halfulp.numbers._rounding import as_doubles, exact, lift, round_ball, round_rational, rounded
 
 __all__ = [
     "FORMATS",
     "Extended",
     "Format",
+    "as_doubles",
     "exact",
     "float_format",
     "is_float",

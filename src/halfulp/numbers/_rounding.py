@@ -28,7 +28,7 @@ def exact(array: Any) -> NDArray[Any]:
         return _filled(values.shape, [fmpq(int(v)) for v in values.ravel().tolist()])
     if not is_float(values.dtype):
         raise DTypeError("exact", f"dtype={values.dtype}", "must be a float or integer array", "I1")
-    doubles = values.astype(np.float64)
+    doubles = as_doubles(values)
     if not np.isfinite(doubles).all():
         where = np.argwhere(~np.isfinite(doubles))[0].tolist()
         raise DTypeError(
@@ -40,9 +40,15 @@ def exact(array: Any) -> NDArray[Any]:
     return _filled(values.shape, [fmpq(*v.as_integer_ratio()) for v in doubles.ravel().tolist()])
 
 
+def as_doubles(array: NDArray[Any]) -> NDArray[Any]:
+    """Floats of any format as doubles, which hold them all; a signalling NaN is a NaN like others, not a warning."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
 def lift(array: NDArray[Any]) -> NDArray[Any]:
     """Lift any floats, infinities, NaN and signed zeros included, to extended reals (an object array)."""
-    doubles = array.astype(np.float64)
+    doubles = as_doubles(array)
     return _filled(array.shape, [Extended.of(v) for v in doubles.ravel().tolist()])
 
 

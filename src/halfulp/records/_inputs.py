@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import DTypeError, PolicyError, ShapeError
-from halfulp.numbers import is_float
+from halfulp.numbers import as_doubles, is_float
 from halfulp.records._base import Array, Operator
 
 _SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool")
@@ -98,7 +98,7 @@ def refuse_nan(op: Any, x: Array) -> None:
     if x.dtype.kind == "O":
         found = [i for i, value in enumerate(x.ravel()) if _is_nan(value)][:1]
     else:
-        found = np.flatnonzero(np.isnan(x.ravel()))[:1].tolist()
+        found = np.flatnonzero(np.isnan(as_doubles(x.ravel())))[:1].tolist()
     if found:
         where = tuple(int(i) for i in np.unravel_index(found[0], x.shape))
         raise PolicyError(op.name, f"nan='raise', input{list(where)}", f"is NaN, the first of them, at {where}", "P3")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.numbers import exact, lift, rounded
+from halfulp.numbers import as_doubles, exact, lift, rounded
 from halfulp.records import AvgPool, Operator
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +28,7 @@ def over_floats(op: Operator, compute: Callable[..., Arrays], arrays: Arrays) ->
             *(None if a is None else exact(a.astype(np.int64) if dtype.kind == "b" else a) for a in arrays)
         )
         return tuple(None if r is None else _integers(r, dtype) for r in results)
-    doubles = [array.astype(np.float64) for array in present]
+    doubles = [as_doubles(array) for array in present]
     if all(np.isfinite(d).all() for d in doubles):
         results = compute(*(None if a is None else exact(a) for a in arrays))
         signs_matter = _divides_by_negative(op) or any((d == 0).any() for d in doubles)
