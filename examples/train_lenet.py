@@ -89,7 +89,14 @@ class Adam:
 
 
 def train(
-    parameters: Parameters, images: Any, labels: Any, epochs: int, batch: int, seed: int, precision: str, console: Console
+    parameters: Parameters,
+    images: Any,
+    labels: Any,
+    epochs: int,
+    batch: int,
+    seed: int,
+    precision: str,
+    console: Console,
 ) -> tuple[Parameters, list[float]]:
     """(trained parameters, the loss of every step)."""
     evaluate = hu.value_and_grad(lambda p, x, y: loss_of(p, x, y, precision))
@@ -151,7 +158,9 @@ def balls(array: Any) -> Any:
 def ulps_off(given: Any, truth: Any) -> Any:
     """How far floats are from the exact numbers, in units of the last place at the exact number."""
     middle = np.array([float(ball.mid()) for ball in truth.flat])
-    distance = np.array([abs(float((flint.arb(float(g)) - t).mid())) for g, t in zip(given.flat, truth.flat, strict=True)])
+    distance = np.array(
+        [abs(float((flint.arb(float(g)) - t).mid())) for g, t in zip(given.flat, truth.flat, strict=True)]
+    )
     return distance / np.spacing(np.abs(middle).astype(given.dtype)).astype(np.float64)
 
 
@@ -161,7 +170,9 @@ def exact_check(parameters: Parameters, images: Any, labels: Any, precision: str
     flint.ctx.prec = 256
     with console.status(f"the exact gradient of {len(labels)} images …"):
         truth = hu.grad(lambda p: loss_of(p, balls(images), labels))(hu.tree_map(balls, parameters))
-    table = Table("parameter", "shape", "median ulps", "largest ulps", title="the training gradient against the exact one")
+    table = Table(
+        "parameter", "shape", "median ulps", "largest ulps", title="the training gradient against the exact one"
+    )
     everything = []
     for name, array in gradient.items():
         off = ulps_off(array, truth[name])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from halfulp.autograd.backward import sweep
+from halfulp.autograd.operators.arithmetic import add
 from halfulp.autograd.pytree import flatten
 from halfulp.autograd.scalars import as_array, full, is_differentiable, kind_name, kind_of, leaf_value
 from halfulp.autograd.traced import Traced, new_level, strip
@@ -30,21 +31,20 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     leaves, build = flatten(primals)
     arrays = [_input("vjp", leaf) for leaf in leaves]
     recorder = Recorder()
-    variables = [recorder.leaf(array) for array in arrays]
-    outputs, build_output = flatten(function(*build(variables)))
+    outputs, build_output = flatten(function(*build([recorder.leaf(array) for array in arrays])))
     values = [_value(output, recorder) for output in outputs]
+    # The pullback outlives the values: it remembers where they stand on the tape and what they look like.
+    positions = [_position(output, recorder) for output in outputs]
+    looks, input_looks = [_Look.of(value) for value in values], [_Look.of(array) for array in arrays]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         given, _ = flatten(cotangent)
-        if len(given) != len(outputs):
+        if len(given) != len(looks):
             raise TapeError(
-                "vjp",
-                f"cotangent with {len(given)} arrays",
-                f"must have the output's structure of {len(outputs)}",
-                "E3",
+                "vjp", f"cotangent with {len(given)} arrays", f"must have the output's structure of {len(looks)}", "E3"
             )
-        seeds = [_like("cotangent", g, value, "E3") for g, value in zip(given, values, strict=True)]
-        return build(_pull(recorder, outputs, seeds, arrays))  # type: ignore[no-any-return]
+        seeds = [_like("cotangent", g, look) for g, look in zip(given, looks, strict=True)]
+        return build(_pull(recorder, positions, seeds, input_looks))  # type: ignore[no-any-return]
 
     return build_output(values), pullback
 
@@ -66,7 +66,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     duals = []
     for leaf, direction in zip(leaves, directions, strict=True):
         array = _input("jvp", leaf)
-        duals.append(Dual(level, array, _like("tangent", direction, array, "E3")))
+        duals.append(Dual(level, array, _like("tangent", direction, array)))
     outputs, build_output = flatten(function(*build(duals)))
     values, changes = [], []
     for output in outputs:
@@ -105,7 +105,15 @@ def value_and_grad(
         if has_aux:
             output, aux = output
         value = _scalar(output, recorder)
-        gradients = build(_pull(recorder, [output], [full((), strip(value), 1)], arrays, consume=True))
+        gradients = build(
+            _pull(
+                recorder,
+                [_position(output, recorder)],
+                [full((), strip(value), 1)],
+                [_Look.of(array) for array in arrays],
+                consume=True,
+            )
+        )
         result = gradients[0] if single else gradients
         return ((value, _released(aux, recorder)) if has_aux else value), result
 
@@ -143,6 +151,25 @@ def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     return products[0] if len(primals) == 1 else products
 
 
+class _Look(NamedTuple):
+    """The shape and element type of an array, and one of its elements, from which zeros of its kind are made."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    unit: Any
+
+    @staticmethod
+    def of(value: Any) -> _Look:
+        array = strip(value)
+        unit = np.array(array.flat[0], dtype=array.dtype) if array.size else np.empty(0, dtype=array.dtype)
+        return _Look(array.shape, array.dtype, unit)
+
+
+def _position(output: Any, recorder: Recorder) -> int:
+    """Where an output stands among the recorded nodes; -1 for a constant."""
+    return output.position if isinstance(output, Variable) and output.recorder is recorder else -1
+
+
 def _input(operator: str, leaf: Any) -> Any:
     """A leaf of the arguments as an array or an enclosing transform's value, of a kind that has derivatives."""
     value, kind = (leaf, kind_of(strip(leaf))) if isinstance(leaf, Traced) else leaf_value(operator, leaf)
@@ -176,26 +203,23 @@ def _scalar(output: Any, recorder: Recorder) -> Any:
     return value
 
 
-def _like(what: str, given: Any, expected: Any, label: str) -> Any:
+def _like(what: str, given: Any, expected: Any) -> Any:
     """A tangent or cotangent of the right shape and kind."""
     value = _plain(given)
     if value.shape != expected.shape:
-        raise TapeError(what, f"shape={value.shape}", f"must be {expected.shape}", label)
+        raise TapeError(what, f"shape={value.shape}", f"must be {expected.shape}", "E3")
     if value.dtype != expected.dtype:
-        raise TapeError(what, f"dtype={value.dtype}", f"must be {expected.dtype}", label)
+        raise TapeError(what, f"dtype={value.dtype}", f"must be {expected.dtype}", "E3")
     return value
 
 
 def _pull(
-    recorder: Recorder, outputs: Sequence[Any], seeds: Sequence[Any], arrays: Sequence[Any], consume: bool = False
+    recorder: Recorder, positions: Sequence[int], seeds: Sequence[Any], inputs: Sequence[_Look], consume: bool = False
 ) -> list[Any]:
     """The cotangents of the inputs, which are the recorder's first nodes."""
     cotangents: dict[int, Any] = {}
-    last = -1
-    for output, seed in zip(outputs, seeds, strict=True):
-        if isinstance(output, Variable) and output.recorder is recorder:
-            position = output.position
-            cotangents[position] = cotangents[position] + seed if position in cotangents else seed
-            last = max(last, position)
-    sweep(recorder.nodes, cotangents, last, consume)
-    return [cotangents[i] if i in cotangents else full(array.shape, strip(array), 0) for i, array in enumerate(arrays)]
+    for position, seed in zip(positions, seeds, strict=True):
+        if position >= 0:
+            cotangents[position] = add(cotangents[position], seed) if position in cotangents else seed
+    sweep(recorder.nodes, cotangents, max(positions, default=-1), consume)
+    return [cotangents[i] if i in cotangents else full(look.shape, look.unit, 0) for i, look in enumerate(inputs)]
