@@ -12,10 +12,9 @@
 
 namespace halfulp {
 
-// In the files that are compiled once per instruction set these functions belong to that set: the linker must not merge
-// the copies.
+// Files that are compiled once per instruction set keep these functions to themselves: the linker must not merge copies.
 #ifdef HALFULP_ISA_NAMESPACE
-inline namespace HALFULP_ISA_NAMESPACE {
+namespace {
 #endif
 
 // A binary interchange format: `precision` counts the hidden bit, the largest finite number is below 2^(max_exponent+1).

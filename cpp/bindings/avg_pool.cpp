@@ -1,0 +1,168 @@
+// The average family for Python: one object per record, which remembers the plans of recent shapes.
+#include "halfulp/avg_pool.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <functional>
+#include <memory>
+
+#include "bindings.hpp"
+#include "numpy_array.hpp"
+#include "plan_cache.hpp"
+
+namespace halfulp::bindings {
+namespace {
+
+// A view with `count` axes of size 1 at the end, for outputs without their spatial axes.
+ArrayView with_unit_axes(const ArrayView& view, int count) {
+  ArrayView extended = view;
+  for (int i = 0; i < count; ++i) {
+    extended.shape.push_back(1);
+    extended.strides.push_back(static_cast<Index>(item_size(view.dtype)));
+  }
+  return extended;
+}
+
+class AvgPullback {
+ public:
+  AvgPullback(std::string name, std::shared_ptr<const AveragePlan> plan, const ArrayView& input, Sizes output_shape,
+              bool keepdims)
+      : name_(std::move(name)), plan_(std::move(plan)), input_like_(input), output_shape_(output_shape), keepdims_(keepdims) {
+    input_like_.data = nullptr;  // an average needs nothing of its input but the layout
+  }
+
+  // The input's cotangent, or None if the plan has no transpose.
+  nb::object operator()(nb::handle cotangent) const {
+    const InputArray g = take_matching(cotangent, name_.c_str(), "cotangent", output_shape_, input_like_.dtype, "I5");
+    if (!plan_->transpose) return nb::none();
+    OutputArray dx = new_output(input_like_.shape, input_like_.dtype, input_like_);
+    {
+      const nb::gil_scoped_release release;
+      const int ndim = static_cast<int>(plan_->axes.size());
+      sum_windows(*plan_->transpose, keepdims_ ? g.view : with_unit_axes(g.view, ndim), dx.view);
+    }
+    return std::move(dx.owner);
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const AveragePlan> plan_;
+  ArrayView input_like_;
+  Sizes output_shape_;
+  bool keepdims_;
+};
+
+class AvgOperator {
+ public:
+  using MakeAxes = std::function<std::vector<Axis>(std::span<const Index>)>;
+
+  AvgOperator(std::string name, int ndim, MakeAxes make_axes, bool keepdims, bool count_include_pad, Index divisor)
+      : name_(std::move(name)),
+        ndim_(ndim),
+        make_axes_(std::move(make_axes)),
+        keepdims_(keepdims),
+        count_include_pad_(count_include_pad),
+        divisor_(divisor) {}
+
+  nb::object forward(nb::handle input) const {
+    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+    run(call);
+    return std::move(call.output.owner);
+  }
+
+  nb::tuple jvp(nb::handle input, nb::handle tangent) const {
+    InputArray x = take_float_input(input, name_.c_str(), "input");
+    Call t = begin(take_matching(tangent, name_.c_str(), "tangent", x.view.shape, x.view.dtype, "I4"));
+    Call call = begin(std::move(x));
+    run(call);
+    run(t);
+    return nb::make_tuple(call.output.owner, t.output.owner);
+  }
+
+  nb::tuple vjp(nb::handle input) const {
+    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+    run(call);
+    return nb::make_tuple(call.output.owner, std::make_unique<AvgPullback>(name_, call.plan, call.x.view,
+                                                                           call.output.view.shape, keepdims_));
+  }
+
+ private:
+  struct Call {
+    InputArray x;
+    std::shared_ptr<const AveragePlan> plan;
+    OutputArray output;
+  };
+
+  Call begin(InputArray x) const {
+    check_rank(name_, x.view.shape, ndim_);
+    Call call{std::move(x), nullptr, {}};
+    const ArrayView& view = call.x.view;
+    const std::span<const Index> sizes = view.shape.last(ndim_);
+    call.plan = plans_.get(sizes, [&] {
+      std::vector<Axis> axes = make_axes_(sizes);
+      output_shape(name_, Sizes(sizes), axes, view.dtype);  // possible before anything of its size is made
+      return average_of(std::move(axes), count_include_pad_, divisor_);
+    });
+    const Sizes shape = output_shape(name_, view.shape, call.plan->axes, view.dtype);
+    const auto leading = static_cast<std::size_t>(shape.size() - ndim_);
+    call.output = keepdims_ ? new_output(shape, view.dtype, view)
+                            : new_output(Sizes(shape.span().first(leading)), view.dtype);
+    return call;
+  }
+
+  void run(const Call& call) const {
+    const nb::gil_scoped_release release;
+    const ArrayView& out = call.output.view;
+    sum_windows(call.plan->forward, call.x.view, keepdims_ ? out : with_unit_axes(out, ndim_));
+  }
+
+  std::string name_;
+  int ndim_;
+  MakeAxes make_axes_;
+  bool keepdims_;
+  bool count_include_pad_;
+  Index divisor_;
+  PlanCache<AveragePlan> plans_;
+};
+
+std::unique_ptr<AvgOperator> sliding(std::string name, std::vector<Index> kernel, std::vector<Index> stride,
+                                     std::vector<Index> before, std::vector<Index> after, const std::string& padding,
+                                     std::vector<Index> dilation, bool ceil_mode, bool count_include_pad, Index divisor) {
+  const int ndim = static_cast<int>(kernel.size());
+  WindowParameters p{name, std::move(kernel), std::move(stride), std::move(dilation), std::move(before),
+                     std::move(after), padding_mode_from(padding), ceil_mode};
+  const auto axes = [p = std::move(p)](std::span<const Index> sizes) { return window_axes(p, sizes); };
+  return std::make_unique<AvgOperator>(std::move(name), ndim, axes, true, count_include_pad, divisor);
+}
+
+std::unique_ptr<AvgOperator> adaptive(std::string name, std::vector<Index> output_size) {
+  const int ndim = static_cast<int>(output_size.size());
+  const auto axes = [output_size](std::span<const Index> sizes) { return adaptive_axes(sizes, output_size); };
+  return std::make_unique<AvgOperator>(std::move(name), ndim, axes, true, false, 0);
+}
+
+std::unique_ptr<AvgOperator> global(std::string name, int ndim, bool keepdims) {
+  return std::make_unique<AvgOperator>(std::move(name), ndim, global_axes, keepdims, false, 0);
+}
+
+}  // namespace
+
+void register_avg_pool(nb::module_& module) {
+  nb::class_<AvgPullback>(module, "AvgPullback", "From an output cotangent to the input's; None if it must be exact.")
+      .def("__call__", &AvgPullback::operator(), nb::arg("cotangent"));
+  nb::class_<AvgOperator>(module, "AvgOperator", "An average over windows, ready to run.")
+      .def("forward", &AvgOperator::forward, nb::arg("x"))
+      .def("jvp", &AvgOperator::jvp, nb::arg("x"), nb::arg("tangent"))
+      .def("vjp", &AvgOperator::vjp, nb::arg("x"));
+  module.def("avg_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),
+             nb::arg("after"), nb::arg("padding"), nb::arg("dilation"), nb::arg("ceil_mode"),
+             nb::arg("count_include_pad"), nb::arg("divisor"));
+  module.def("adaptive_avg_pool", &adaptive, nb::arg("name"), nb::arg("output_size"));
+  module.def("global_avg_pool", &global, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"));
+}
+
+}  // namespace halfulp::bindings

@@ -1,0 +1,80 @@
+// The vector loops of the average: sums of rows in float64 or double-double, and their quotients, rounded once.
+//
+// A sum is held in up to three parts, each an array of its own:
+//   sum    the sum as a double
+//   low    (float64 input) what `sum` lost: the value is sum + low
+//   bound  (bounded modes) an upper bound on the error of sum + low, up to the rounding errors of the bound itself
+// In the exact modes the caller has checked the range of the input's exponents, so that no rounding error can occur
+// except those which `low` catches exactly; then there is no bound. docs/explanation/error-bounds-pooling.md has proofs.
+#pragma once
+
+#include <cstdint>
+
+#include "halfulp/array.hpp"
+#include "halfulp/dtype.hpp"
+#include "halfulp/isa.hpp"
+
+namespace halfulp {
+
+struct Sums {
+  double* sum = nullptr;
+  double* low = nullptr;
+  double* bound = nullptr;
+};
+
+inline Sums operator+(Sums a, Index offset) noexcept {
+  return {a.sum + offset, a.low == nullptr ? nullptr : a.low + offset, a.bound == nullptr ? nullptr : a.bound + offset};
+}
+
+// Exactness of the arithmetic, as the caller has found it for a block of input.
+enum SumMode : int { kSingleExact, kSingleBounded, kDoubleExact, kDoubleBounded, kSumModes };
+
+// Outputs `output + t * output_step` are the sums of `count` sources each, from `first + t * first_step`, `step` apart.
+struct SumSegment {
+  Index first, first_step, count, step;
+  Index output, output_step, length;
+};
+
+// What a run of sums is divided by. `zero` is added to every sum: +0.0 if a padded zero is among the terms, else -0.0,
+// which changes nothing.
+struct SumDivisor {
+  double value;
+  double inverse;  // 1 / value, rounded
+  bool power_of_two;
+  double zero;
+};
+
+// The range of nonzero magnitudes as bit patterns: `smallest` is the least pattern minus one, all ones if there is none.
+struct MagnitudeRange {
+  std::uint64_t smallest = ~std::uint64_t{0};
+  std::uint64_t largest = 0;
+};
+
+template <class Source>
+struct SourceKernels {
+  MagnitudeRange (*scan)(const Source* x, Index n);
+  // out = the weighted sum of `count` >= 1 rows; weights may be null. Index 0: exact, 1: bounded.
+  void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, Sums out);
+  // out += entering - leaving, exactly.
+  void (*slide)(const Source* leaving, const Source* entering, Index n, Sums out);
+};
+
+struct SumKernels {
+  SourceKernels<float> f32;
+  SourceKernels<double> f64;
+  // By SumMode: the same for rows that are sums already, at offsets from `in`.
+  void (*add_sums[kSumModes])(Sums in, const Index* offsets, const double* weights, Index count, Index n, Sums out);
+  void (*slide_sums[kSumModes])(Sums leaving, Sums entering, Index n, Sums out);
+  // Sums along a row; `work` has room for two rows of `in`, `width` is its length.
+  void (*add_segment[kSumModes])(Sums in, Index width, const SumSegment& segment, Sums work, Sums out);
+  void (*scale[kSumModes])(Sums values, const double* weights, Index lanes, Index n);
+  // Rounds sums / divisor; the positions of undecided quotients go to `undecided`, their number is returned.
+  Index (*finish_f16[2])(Sums in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);
+  Index (*finish_bf16[2])(Sums in, Index n, const SumDivisor& divisor, BFloat16* out, std::int32_t* undecided);
+  Index (*finish_f32[2])(Sums in, Index n, const SumDivisor& divisor, float* out, std::int32_t* undecided);
+  Index (*finish_f64[2])(Sums in, Index n, const SumDivisor& divisor, double* out, std::int32_t* undecided);
+};
+
+HALFULP_KERNEL_TABLE(SumKernels, sum_kernels)
+
+}  // namespace halfulp

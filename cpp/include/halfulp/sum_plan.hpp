@@ -1,0 +1,53 @@
+// What an average sums: for every axis the sources of each output, and the number that the sum is divided by.
+//
+// The same plan describes an average (outputs are windows, sources are cells) and its transpose (outputs are cells,
+// sources are windows): the sources of an output are an arithmetic progression on every axis in both.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "halfulp/geometry.hpp"
+#include "halfulp/sum_kernels.hpp"
+
+namespace halfulp {
+
+// Neighbouring outputs of the last axis that are divided by the same number.
+struct SumRun {
+  Index begin, end;
+  Index divisor;
+  bool padded;
+  bool empty;
+};
+
+struct SumAxis {
+  Index sources = 1;
+  Index step = 1;                     // between the sources of one output
+  std::vector<Index> first = {0};     // per output
+  std::vector<Index> count = {1};     // per output; 0: no source
+  std::vector<double> weights;        // per source, integers; empty: all are 1
+  std::vector<Index> divisor = {1};   // per output, a factor
+  std::vector<std::uint8_t> padded = {0};  // per output: a padded zero is among the terms
+  std::vector<SumSegment> segments;   // the outputs that have sources, in vectorisable pieces
+  std::vector<SumRun> runs;
+
+  Index outputs() const noexcept { return static_cast<Index>(first.size()); }
+  Index largest_count() const noexcept;
+  double largest_weight() const noexcept;
+};
+
+struct SumPlan {
+  std::vector<SumAxis> axes;
+  Index divisor = 0;  // of every sum; 0: the product of the axes' factors
+};
+
+// The average over windows. `divisor` is divisor_override, or 0 for the number of counted cells.
+SumPlan average_plan(std::span<const Axis> axes, bool count_include_pad, Index divisor);
+
+// Its transpose: sum over the windows w of a cell of g_w / n_w, brought to a common denominator. None if that is so large
+// that the weights would not fit a double.
+std::optional<SumPlan> average_transpose_plan(std::span<const Axis> axes, bool count_include_pad, Index divisor);
+
+}  // namespace halfulp

@@ -1,0 +1,101 @@
+// The sums of one block: a range of outputs of the first axis and of the last, in one plane, in a thread's workspace.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "halfulp/convert.hpp"
+#include "halfulp/exact_sum.hpp"
+#include "halfulp/sum_kernels.hpp"
+#include "window_layout.hpp"
+
+namespace halfulp {
+
+struct BlockRange {
+  Index first_begin, first_end;  // outputs of the first axis
+  Index last_begin, last_end;    // outputs of the last axis
+  Index lanes;
+};
+
+template <class T>
+using source_type = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+inline constexpr int mode_base = std::is_same_v<T, double> ? kDoubleExact : kSingleExact;
+
+template <class T>
+class WindowBlock {
+ public:
+  using Source = source_type<T>;
+
+  WindowBlock(const SumPlan& plan, const WindowLayout& layout);
+
+  void run(const T* in, T* out, const BlockRange& range);
+
+ private:
+  struct Cells {  // the sources that a range of outputs needs
+    Index begin, end;
+  };
+  struct Position {  // what the outer axes contribute to a line of outputs
+    T* out;
+    Index divisor;
+    bool padded, empty;
+  };
+
+  static Cells cells_of(const SumAxis& axis, Index begin, Index end);
+  void take_source(const T* in);
+  void choose_mode();
+  bool exact_range(const MagnitudeRange& range) const;
+  bool has_negative_zero() const;
+  bool slides(int level) const;
+  Index slab(int level) const { return slabs_[static_cast<std::size_t>(level)]; }
+
+  void first_level(T* out);
+  void sum_source_rows(Index o);
+  bool slide_source_rows(Index o);
+  void level(int level, Sums in, const Position& at);
+  bool slide_slabs(int level, Index o, Sums in, Sums out);
+  Position inner(const Position& at, int level, Index o) const;
+  void line(Sums in, const Position& at);
+  void sum_line(Sums in, bool empty);
+  void finish(const Position& at);
+  void finish_run(Index begin, Index end, const SumDivisor& divisor, Index exact_divisor, T* out);
+  T resolve(Index index, const SumDivisor& divisor, Index exact_divisor);
+  template <class Sum>
+  void add_cells(Sum& sum, int axis, const Source* at, std::int64_t weight) const;
+  const SourceKernels<Source>& source_kernels() const;
+  Index round_sums(Sums in, Index n, const SumDivisor& divisor, T* out);
+  Sums reserve(std::vector<double>& storage, Index n) const;
+
+  const SumPlan& plan_;
+  const WindowLayout& layout_;
+  const SumKernels& kernels_;
+  int depth_;         // number of axes
+  double terms_log2_; // log2 of a bound on the number of weighted terms, sliding included
+  BlockRange range_{};
+  Cells rows_{}, columns_{};
+  Index lanes_ = 1;
+  Index width_ = 0;  // (columns of the block) * lanes
+  bool bounded_ = false;
+  bool slide_allowed_ = false;
+  const Source* source_ = nullptr;             // the block's first cell
+  std::vector<Index> source_strides_;          // elements, per axis
+  std::vector<Index> slab_rows_;               // offsets of the rows of one slab of the source
+  std::vector<Index> slabs_;                   // doubles in one slab of a level
+  std::vector<Index> outputs_;                 // the output of each axis that is being computed
+  std::vector<Source> copy_;
+  std::vector<std::vector<double>> storage_;
+  std::vector<Sums> levels_;
+  std::vector<double> sums_storage_, work_storage_;
+  Sums sums_{}, work_{};
+  std::vector<const Source*> row_pointers_;
+  std::vector<double> row_weights_;
+  std::vector<Index> row_offsets_;
+  std::vector<std::int32_t> undecided_;
+  std::vector<T> staged_;
+};
+
+}  // namespace halfulp

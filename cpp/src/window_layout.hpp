@@ -1,0 +1,78 @@
+// How the arrays of a windowed sum lie in memory, brought to a normal form: leading loops, spatial axes from the widest
+// stride to the narrowest, and lanes: a leading axis that is contiguous (channels-last), or a single lane.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "halfulp/array.hpp"
+#include "halfulp/sum_plan.hpp"
+
+namespace halfulp {
+
+struct LeadingAxis {
+  Index size, in_stride, out_stride;  // strides in elements, here and below
+};
+
+struct WindowLayout {
+  std::vector<LeadingAxis> leading;
+  std::vector<const SumAxis*> axes;  // at least two; the first may be a dummy of size 1
+  std::vector<Index> in_strides, out_strides;
+  Index lanes = 1;
+  Index planes = 1;
+
+  Index in_offset(Index plane) const noexcept { return offset(plane, &LeadingAxis::in_stride); }
+  Index out_offset(Index plane) const noexcept { return offset(plane, &LeadingAxis::out_stride); }
+
+ private:
+  Index offset(Index plane, Index LeadingAxis::*stride) const noexcept {
+    Index result = 0;
+    for (auto axis = leading.rbegin(); axis != leading.rend(); ++axis) {
+      result += plane % axis->size * ((*axis).*stride);
+      plane /= axis->size;
+    }
+    return result;
+  }
+};
+
+// A sum does not depend on the order of its terms, so spatial axes may change places.
+inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+  static const SumAxis dummy = [] {
+    SumAxis axis;
+    axis.segments = {{0, 0, 1, 1, 0, 1, 1}};
+    axis.runs = {{0, 1, 1, false, false}};
+    return axis;
+  }();
+  const int ndim = static_cast<int>(plan.axes.size());
+  const int leading = in.ndim() - ndim;
+  const Index item = static_cast<Index>(item_size(in.dtype));
+  std::vector<int> order(static_cast<std::size_t>(ndim));
+  for (int i = 0; i < ndim; ++i) order[static_cast<std::size_t>(i)] = i;
+  const auto rank = [&](int i) { return in.shape[leading + i] == 1 ? out.strides[leading + i] : in.strides[leading + i]; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return std::abs(rank(a)) > std::abs(rank(b)); });
+  WindowLayout layout;
+  if (ndim == 1) {
+    layout.axes.push_back(&dummy);
+    layout.in_strides.push_back(0);
+    layout.out_strides.push_back(0);
+  }
+  for (const int i : order) {
+    layout.axes.push_back(&plan.axes[static_cast<std::size_t>(i)]);
+    layout.in_strides.push_back(in.strides[leading + i] / item);
+    layout.out_strides.push_back(out.strides[leading + i] / item);
+  }
+  int lane_axis = -1;
+  const bool rows_contiguous = layout.in_strides.back() == 1 && layout.out_strides.back() == 1;
+  for (int i = 0; i < leading; ++i)
+    if (!rows_contiguous && in.shape[i] > 1 && in.strides[i] == item && out.strides[i] == item) lane_axis = i;
+  for (int i = 0; i < leading; ++i) {
+    if (i == lane_axis) continue;
+    layout.leading.push_back({in.shape[i], in.strides[i] / item, out.strides[i] / item});
+    layout.planes *= in.shape[i];
+  }
+  if (lane_axis >= 0) layout.lanes = in.shape[lane_axis];
+  return layout;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,82 @@
+#include "halfulp/window_sums.hpp"
+
+#include <algorithm>
+
+#include "halfulp/parallel.hpp"
+#include "window_block.hpp"
+#include "window_layout.hpp"
+
+namespace halfulp {
+namespace {
+
+constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
+constexpr Index kBlockWidth = Index{1} << 12;    // sums of a line: they stay in the first cache
+constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
+
+Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+
+struct Blocking {
+  Index first_step, first_count;  // outputs of the first axis in a block, number of such ranges
+  Index last_step, last_count;
+  Index lane_step, lane_count;
+  Index sources;                  // of one block, roughly
+};
+
+Blocking blocking_of(const WindowLayout& layout) {
+  const SumAxis& first = *layout.axes.front();
+  const SumAxis& last = *layout.axes.back();
+  const Index outputs = std::max<Index>(1, first.outputs());
+  Index middle = 1;
+  for (std::size_t a = 1; a + 1 < layout.axes.size(); ++a) middle *= std::max<Index>(1, layout.axes[a]->sources);
+  Blocking b{};
+  b.lane_step = std::min(layout.lanes, kBlockWidth);
+  b.lane_count = ceil_div(layout.lanes, b.lane_step);
+  const Index last_outputs = std::max<Index>(1, last.outputs());
+  const Index last_width = std::max<Index>(1, std::max(last.sources, last_outputs)) * b.lane_step;
+  b.last_count = std::min(last_outputs, ceil_div(last_width, kBlockWidth));
+  b.last_step = ceil_div(last_outputs, b.last_count);
+  b.last_count = ceil_div(last_outputs, b.last_step);
+  const Index slab = std::max<Index>(1, middle * last_width / b.last_count);
+  const Index rows = std::max(first.sources, outputs);
+  Index count = std::clamp<Index>(ceil_div(rows * slab, kBlockSources), 1, outputs);
+  // A block starts its sums afresh: it should hold several windows of a wide kernel.
+  count = std::min(count, std::max<Index>(1, rows / std::max<Index>(1, 2 * first.largest_count())));
+  // Few planes: blocks inside a plane keep every thread busy.
+  const Index wanted = 4 * num_threads();
+  const Index others = layout.planes * b.lane_count * b.last_count;
+  if (others * count < wanted && others * rows * slab > kThreadSources)
+    count = std::clamp<Index>(ceil_div(wanted, others), count, outputs);
+  b.first_step = ceil_div(outputs, count);
+  b.first_count = ceil_div(outputs, b.first_step);
+  b.sources = std::max<Index>(1, rows / b.first_count * slab);
+  return b;
+}
+
+template <class T>
+void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+  const WindowLayout layout = window_layout(plan, in, out);
+  const Blocking b = blocking_of(layout);
+  const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
+  const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
+  const Index grain = std::max<Index>(1, kThreadSources / b.sources);
+  parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
+    WindowBlock<T> block(plan, layout);
+    for (Index item = begin; item < end; ++item) {
+      const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
+      const Index plane = group / b.lane_count, lane = group % b.lane_count * b.lane_step;
+      const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),
+                             last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
+                             std::min(b.lane_step, layout.lanes - lane)};
+      block.run(in.as<const T>() + layout.in_offset(plane) + lane, out.as<T>() + layout.out_offset(plane) + lane, range);
+    }
+  });
+}
+
+}  // namespace
+
+void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+  if (out.count() == 0) return;
+  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out); });
+}
+
+}  // namespace halfulp
