@@ -7,5 +7,6 @@ NB_MODULE(_core, module) {
   halfulp::bindings::import_numpy();
   halfulp::bindings::register_errors(module);
   halfulp::bindings::register_settings(module);
+  halfulp::bindings::register_conv(module);
   halfulp::bindings::register_max_pool(module);
 }

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp import _core
-from halfulp.kernels import adaptive_max_pool, global_max_pool, max_pool
+from halfulp.kernels import adaptive_max_pool, conv, conv_transpose, global_max_pool, max_pool
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
     "adaptive_max_pool",
+    "conv",
+    "conv_transpose",
     "entries",
     "forward",
     "forward_with_indices",

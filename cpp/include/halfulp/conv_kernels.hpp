@@ -1,0 +1,85 @@
+// The inner loops of convolution, one set per instruction set. Pointers and counts only: what is summed, and in which
+// order, is decided by src/conv.
+#pragma once
+
+#include "halfulp/array.hpp"
+#include "halfulp/dtype.hpp"
+#include "halfulp/isa.hpp"
+
+namespace halfulp::conv {
+
+inline constexpr int kMaxPanelVectors = 3;
+inline constexpr int kMaxStencilChannels = 4;
+inline constexpr int kMaxDotTaps = 8;
+inline constexpr Index kMaxRows = 8;
+
+// Sums of products in S. A twofold kernel keeps every sum as an unevaluated pair: the high parts in c, the low parts in
+// c + plane. `first` overwrites c instead of adding to it. Sums start from -0, the neutral element of addition.
+template <class S>
+struct ProductKernels {
+  Index width;    // elements of a vector
+  Index rows;     // how many rows a matrix call has
+  Index vectors;  // the most vectors a panel has
+
+  // Matrix: c[r * stride + j] += sum_k row[r][offset[k]] * panel[k * n + j], n = (index + 1) * width columns.
+  using Matrix = void (*)(const S* const* row, const Index* offset, const S* panel, Index depth, S* c, Index stride,
+                          Index plane, bool first);
+  Matrix matrix[kMaxPanelVectors];
+
+  // Stencil: c[m * stride + i] += sum_k weight[k * (index + 1) + m] * cells[offset[k] + i] for n values i (n is rounded
+  // up to whole vectors), m in [0, index].
+  using Stencil = void (*)(const S* cells, const Index* offset, const S* weight, Index depth, Index n, S* c,
+                           Index stride, Index plane, bool first);
+  Stencil stencil[kMaxStencilChannels];
+
+  // Dot: the vector c[t * width + lane] += sum_i values[i] * cells[offset[t] + i], lanes of i kept apart, for `taps`
+  // offsets and n values i, a multiple of width.
+  using Dot = void (*)(const S* values, const S* cells, const Index* offset, Index taps, Index n, S* c, Index plane);
+  Dot dot;
+
+  // out[j * out_stride + i] = in[i * in_stride + j]
+  void (*transpose)(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride);
+};
+
+// Loading n elements as S, `stride` elements apart.
+template <class T, class S>
+using LoadKernel = void (*)(const T* in, Index stride, Index n, S* out);
+
+// Accepting sums: out[i] is value[i] rounded; bad[i] is 1 where value[i] - e and value[i] + e round differently, with
+// e = max(floor[i], bound[i] < exact ? 0 : gamma * bound[i]). Returns how many are bad.
+template <class T>
+using AcceptKernel = Index (*)(const double* value, const double* bound, const double* floor, Index n, double gamma,
+                               double exact, T* out, std::uint8_t* bad);
+
+// The same for sums kept as pairs.
+using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const double* bound, const double* floor,
+                                      Index n, double gamma, double exact, double* out, std::uint8_t* bad);
+
+struct ConvKernels {
+  ProductKernels<float> single;
+  ProductKernels<double> wide;
+  ProductKernels<double> twofold;
+
+  LoadKernel<Float16, float> load_f16_f32;
+  LoadKernel<BFloat16, float> load_bf16_f32;
+  LoadKernel<float, float> load_f32_f32;
+  LoadKernel<Float16, double> load_f16_f64;
+  LoadKernel<BFloat16, double> load_bf16_f64;
+  LoadKernel<float, double> load_f32_f64;
+  LoadKernel<double, double> load_f64_f64;
+
+  AcceptKernel<Float16> accept_f16;
+  AcceptKernel<BFloat16> accept_bf16;
+  AcceptKernel<float> accept_f32;
+  AcceptTwofoldKernel accept_f64;
+
+  void (*add_squares)(const double* x, Index n, double* sum);  // sum[i] += x[i]^2
+  double (*largest_magnitude)(const double* x, Index n);       // of the numbers; NaN does not count
+};
+
+}  // namespace halfulp::conv
+
+namespace halfulp {
+using conv::ConvKernels;
+HALFULP_KERNEL_TABLE(ConvKernels, conv_kernels)
+}  // namespace halfulp

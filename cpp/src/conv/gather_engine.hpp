@@ -1,0 +1,163 @@
+// Gather products by tiles: stage a slab, sum products, accept or resolve, write. Two routes:
+// - matrix: output channels in vector lanes, source cells broadcast; for output channels that fill vectors;
+// - stencil: positions in vector lanes, weights broadcast; for few output channels (depthwise, one output channel).
+#pragma once
+
+#include "gather_problem.hpp"
+#include "grid.hpp"
+#include "stage.hpp"
+#include "tasks.hpp"
+
+namespace halfulp::conv {
+
+inline constexpr Index kBlockDepth = 128;        // products summed before they are added to the running sums
+inline constexpr Index kSlabBytes = 192 << 10;   // of one staging
+inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
+inline constexpr Index kChunkBytes = 1 << 20;    // of packed filters that one task walks through
+inline constexpr Index kMatrixTile = 256;        // positions
+inline constexpr Index kStencilTile = 2048;
+
+// Some output channels of a group, packed as panel[k][column].
+struct Panel {
+  Index group, first, columns, width;  // columns that exist, columns with the filling
+  Index packed;                        // offset in the packed filters
+};
+
+// Panels [begin, end) of one group, which a task takes together.
+struct Chunk {
+  Index begin, end;
+  Index width;  // of the panels together
+};
+
+// What one thread needs.
+template <class T, class S>
+struct GatherWorkspace {
+  SlabPlan plan;
+  Buffer<S> slab, sums, turned;
+  Buffer<double> squares, reach, floors, bound;
+  Buffer<T> rounded;
+  Buffer<std::uint8_t> bad;
+  std::vector<const S*> rows;
+  std::vector<Index> offsets, run_offsets;
+  std::vector<char> padded;  // whether a position touches padding
+  std::vector<SlabLayout> layouts;
+  std::vector<Index> slab_begin;
+  bool whole = false;  // whether the slab still holds every cell of the tile
+};
+
+template <class T, class S>
+class GatherEngine {
+ public:
+  using Workspace = GatherWorkspace<T, S>;
+
+  GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels);
+  // False if the filters turned out to need another mode (`fast` with infinite or NaN weights over padding).
+  bool run();
+
+ private:
+  // gather_pack.hpp
+  void make_panels();
+  void pack(Index begin, Index end);
+  void pack_panel(const Panel& panel, Buffer<S>& lines);
+  void load_filter(std::size_t source, Index group, Index row, S* line);
+  void measure_filter(std::size_t source, Index group, Index row, const S* line);
+  // gather_sums.hpp
+  Index tile_size(Index chunks) const;
+  void run_chunks(Index begin, Index end);
+  void run_task(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void matrix_sums(Workspace& work, const Chunk& chunk, Index n);
+  void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
+  void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab, Index first_k,
+                     const Index* offsets, Index depth, bool first);
+  SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
+  // gather_finish.hpp
+  void fill_without_terms();
+  double largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const;
+  void add_squares(Workspace& work, const double* slab, const SlabLayout& layout, Index channels);
+  void finish_reach(Workspace& work, std::size_t source);
+  void refine_reach(Workspace& work, const Tile& tile);
+  void mark_padding(Workspace& work, const Tile& tile);
+  void find_runs(Workspace& work, const Tile& tile);
+  void finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void finish_fast(Workspace& work, Index channel, S* row);
+  void finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low, const Tile& tile);
+  void set_bound(Workspace& work, Index channel);
+  void add_bias(Index channel, double* high, double* low, Index n);
+  Index accept(Workspace& work, const double* high, const double* low);
+  void write(Workspace& work, Index n, Index channel, const Tile& tile);
+  double find_exact_limit() const;
+
+  const GatherProblem<T>& p_;
+  const ConvKernels& kernels_;
+  const ProductKernels<S>& products_;
+  const bool correct_, twofold_, stencil_, by_norm_;  // by_norm_: Cauchy–Schwarz rather than largest magnitudes
+  const Index taps_, depth_;                          // depth_: products of an output, all sources together
+  Index block_channels_, block_taps_;                 // a block: some channels with all taps, or some taps of one
+  double additions_ = 0;                              // that a product can pass through
+  double gamma_ = 0;
+  std::vector<std::vector<Index>> filter_offsets_;
+  std::vector<Panel> panels_;
+  std::vector<Chunk> chunks_;
+  Buffer<S> packed_;
+  S* packed_data_ = nullptr;
+  std::vector<std::vector<double>> filter_size_;  // per source, per output channel
+  std::atomic<bool> finite_filters_{true};
+  ExactLimit exact_;
+};
+
+// Lanes in use: of the output channels (matrix), or of the positions along the last axis (stencil).
+template <class T, class S>
+bool prefers_stencil(const GatherProblem<T>& problem, Index width) {
+  if (problem.rows > 2 * kMaxStencilChannels) return false;
+  const auto share = [&](Index n) { return static_cast<double>(n) / static_cast<double>(ceil_div(n, width) * width); };
+  return share(std::max<Index>(1, problem.gather.back().positions)) > share(std::max<Index>(1, problem.rows));
+}
+
+template <class T, class S>
+GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels)
+    : p_(problem),
+      kernels_(kernels),
+      products_(product_kernels<S>(kernels, problem.mode)),
+      correct_(problem.mode != Mode::fast),
+      twofold_(problem.mode == Mode::twofold),
+      stencil_(prefers_stencil<T, S>(problem, products_.width)),
+      by_norm_(problem.mode == Mode::wide && !stencil_),
+      taps_(problem.taps()),
+      depth_(taps_ * problem.channels * static_cast<Index>(problem.sources.size())) {
+  block_channels_ = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));
+  block_taps_ = taps_ <= kBlockDepth ? taps_ : ceil_div(taps_, ceil_div(taps_, kBlockDepth));
+  if (depth_ == 0) return;
+  const Index blocks = ceil_div(p_.channels, block_channels_) * ceil_div(taps_, block_taps_);
+  additions_ = static_cast<double>(block_channels_ * block_taps_ + blocks * static_cast<Index>(p_.sources.size()) + 2);
+  const double unit = 0x1p-53;
+  gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
+  for (const Source<T>& source : p_.sources) filter_offsets_.push_back(p_.filter_offsets(source));
+  filter_size_.assign(p_.sources.size(), std::vector<double>(static_cast<std::size_t>(p_.groups * p_.rows)));
+}
+
+template <class T, class S>
+bool GatherEngine<T, S>::run() {
+  if (p_.batch == 0 || p_.groups * p_.rows == 0 || position_count(p_.gather) == 0) return true;
+  if (depth_ == 0) return fill_without_terms(), true;
+  make_panels();
+  for (Index begin = 0; begin < static_cast<Index>(chunks_.size());) {
+    Index end = begin, bytes = 0;
+    while (end < static_cast<Index>(chunks_.size())) {
+      bytes += chunks_[static_cast<std::size_t>(end)].width * depth_ * static_cast<Index>(sizeof(S));
+      if (end > begin && bytes > kPackedBytes) break;
+      ++end;
+    }
+    pack(begin, end);
+    if (!correct_ && !finite_filters_) return false;
+    run_chunks(begin, end);
+    begin = end;
+  }
+  return true;
+}
+
+}  // namespace halfulp::conv
+
+#include "gather_finish.hpp"
+#include "gather_pack.hpp"
+#include "gather_sums.hpp"

@@ -1,0 +1,292 @@
+// From sums to outputs: bounds, acceptance, resolution of the rest, and writing.
+#pragma once
+
+#include <cstring>
+
+#include "gather_engine.hpp"
+
+namespace halfulp::conv {
+
+// A sum of zeros at a position that touches padding may have the wrong sign: no weight times padding is a term, but the
+// slab holds a zero there. This margin, far below any nonzero product of floats, makes such zeros undecided.
+inline constexpr double kPaddingMargin = 0x1p-300;
+
+template <class T, class S>
+void GatherEngine<T, S>::fill_without_terms() {
+  Index positions = 1;
+  for (const GatherAxis& axis : p_.gather) positions *= axis.positions;
+  for (Index n = 0; n < p_.batch; ++n) {
+    for (Index channel = 0; channel < p_.groups * p_.rows; ++channel) {
+      const T value = p_.bias == nullptr ? round_to<T>(0.0) : p_.bias[channel * p_.bias_stride];
+      for (Index i = 0; i < positions; ++i) {
+        Index rest = i, offset = n * p_.out.batch + channel * p_.out.channel;
+        for (std::size_t axis = p_.gather.size(); axis-- > 0;) {
+          const GatherAxis& one = p_.gather[axis];
+          offset += (one.out_start + rest % one.positions * one.out_step) * p_.out.spatial[axis];
+          rest /= one.positions;
+        }
+        p_.out.data[offset] = value;
+      }
+    }
+  }
+}
+
+template <class T, class S>
+double GatherEngine<T, S>::largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const {
+  if (layout.channels_inside) return kernels_.largest_magnitude(slab, cells * channels);
+  double largest = 0;
+  for (Index c = 0; c < channels; ++c)
+    largest = std::max(largest, kernels_.largest_magnitude(slab + c * layout.channel, cells));
+  return largest;
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::add_squares(Workspace& work, const double* slab, const SlabLayout& layout, Index channels) {
+  const Index cells = work.plan.cells();
+  double* const squares = work.squares.at_least(1);
+  if (!layout.channels_inside) {
+    for (Index c = 0; c < channels; ++c) kernels_.add_squares(slab + c * layout.channel, cells, squares);
+    return;
+  }
+  for (Index i = 0; i < cells; ++i, slab += layout.cell) {
+    double sums[4] = {};
+    Index c = 0;
+    for (; c + 4 <= channels; c += 4)
+      for (Index j = 0; j < 4; ++j) sums[j] += slab[c + j] * slab[c + j];
+    for (; c < channels; ++c) sums[0] += slab[c] * slab[c];
+    squares[i] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  }
+}
+
+// The 2-norm of the cells of each position.
+template <class T, class S>
+void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
+  const std::vector<Index>& cells = work.plan.position_cells();
+  const double* const squares = work.squares.at_least(1);
+  double* const reach = work.reach.at_least(1) + static_cast<Index>(s * cells.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    double sum = 0;
+    for (const Index tap : work.plan.tap_cells()) sum += squares[cells[i] + tap];
+    reach[i] = std::sqrt(sum);
+  }
+}
+
+// The largest magnitude of the cells of each position, instead of that of the whole tile.
+template <class T, class S>
+void GatherEngine<T, S>::refine_reach(Workspace& work, const Tile&) {
+  const std::vector<Index>& cells = work.plan.position_cells();
+  const Index channel = SlabLayout::of(work.plan.cells(), p_.channels, false).channel;
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    const S* const slab = work.slab.at_least(1) + work.slab_begin[s];
+    double* const reach = work.reach.at_least(1) + static_cast<Index>(s * cells.size());
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      double largest = 0;
+      for (Index c = 0; c < p_.channels; ++c)
+        for (const Index tap : work.plan.tap_cells()) {
+          const double size = std::abs(static_cast<double>(slab[c * channel + cells[i] + tap]));
+          largest = size > largest ? size : largest;
+        }
+      reach[i] = largest;
+    }
+  }
+  work.whole = false;  // once is enough
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
+  work.padded.assign(1, 0);
+  std::vector<char> next;
+  for (int axis = 0; axis < tile.count.size(); ++axis) {
+    const GatherAxis& one = p_.gather[static_cast<std::size_t>(axis)];
+    next.clear();
+    for (const char outer : work.padded)
+      for (Index q = 0; q < tile.count[axis]; ++q)
+        next.push_back(outer != 0 || real_taps(one, tile.first[axis] + q) < static_cast<Index>(one.tap.size()));
+    work.padded.swap(next);
+  }
+  const Index positions = tile.positions();
+  double* const floors = work.floors.at_least(positions);
+  // What underflow can lose in a twofold sum: a product and its error each up to 2^-1074, some more for split products.
+  const double underflow = static_cast<double>(depth_ + 2) * 0x1p-1070;
+  for (Index i = 0; i < positions; ++i)
+    floors[i] = twofold_ ? underflow : (work.padded[static_cast<std::size_t>(i)] != 0 ? kPaddingMargin : 0.0);
+}
+
+// The output offset of each run of positions along the last axis.
+template <class T, class S>
+void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
+  work.run_offsets.assign(1, 0);
+  std::vector<Index> next;
+  const int last = tile.count.size() - 1;
+  for (int axis = 0; axis <= last; ++axis) {
+    const GatherAxis& one = p_.gather[static_cast<std::size_t>(axis)];
+    next.clear();
+    for (const Index outer : work.run_offsets)
+      for (Index q = 0; q < (axis == last ? 1 : tile.count[axis]); ++q)
+        next.push_back(outer + (one.out_start + (tile.first[axis] + q) * one.out_step) * p_.out.spatial[static_cast<std::size_t>(axis)]);
+    work.run_offsets.swap(next);
+  }
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+  const Index positions = tile.positions();
+  const Index planes = twofold_ ? 2 : 1;
+  const S* const sums = work.sums.at_least(1);
+  S* const turned = work.turned.at_least(planes * chunk.width * positions);
+  if (stencil_) {
+    const Index run = tile.count[tile.count.size() - 1];
+    const Index line = ceil_div(run, products_.width) * products_.width;
+    for (Index i = 0; i < planes * chunk.width * (positions / run); ++i) std::copy_n(sums + i * line, run, turned + i * run);
+  } else {
+    const Index padded = static_cast<Index>(work.rows.size());
+    for (Index plane = 0; plane < planes; ++plane)
+      products_.transpose(sums + plane * padded * chunk.width, chunk.width, positions, chunk.width,
+                          turned + plane * chunk.width * positions, positions);
+  }
+  work.rounded.at_least(positions);
+  Index column = 0;
+  for (Index i = chunk.begin; i < chunk.end; ++i) {
+    const Panel& panel = panels_[static_cast<std::size_t>(i)];
+    for (Index j = 0; j < panel.columns; ++j) {
+      S* const high = turned + (column + j) * positions;
+      const Index row = panel.first + j;
+      if constexpr (std::is_same_v<S, double>) {
+        if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * positions, tile);
+        else finish_fast(work, panel.group * p_.rows + row, high);
+      } else {
+        finish_fast(work, panel.group * p_.rows + row, high);
+      }
+      write(work, n, panel.group * p_.rows + row, tile);
+    }
+    column += panel.width;
+  }
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::finish_fast(Workspace& work, Index channel, S* row) {
+  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+  T* const out = work.rounded.at_least(1);
+  if (p_.bias != nullptr) {
+    const S bias = static_cast<S>(as_double(p_.bias[channel * p_.bias_stride]));
+    for (Index i = 0; i < positions; ++i) row[i] += bias;
+  }
+  store_fast(row, positions, out);
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::set_bound(Workspace& work, Index channel) {
+  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+  double* const bound = work.bound.at_least(positions);
+  const double bias = p_.bias == nullptr ? 0 : std::abs(as_double(p_.bias[channel * p_.bias_stride]));
+  std::fill_n(bound, positions, bias);
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    const double size = filter_size_[s][static_cast<std::size_t>(channel)];
+    const double* const reach = work.reach.at_least(1) + static_cast<Index>(s) * positions;
+    // A bound of 0 must say that every term is zero, so a product of nonzero factors must not vanish.
+    const double least = twofold_ && size != 0 ? std::numeric_limits<double>::min() : 0;
+    for (Index i = 0; i < positions; ++i) bound[i] += reach[i] * size + (reach[i] != 0 ? least : 0.0);
+  }
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::add_bias(Index channel, double* high, double* low, Index n) {
+  if (p_.bias == nullptr) return;
+  const double bias = as_double(p_.bias[channel * p_.bias_stride]);
+  for (Index i = 0; i < n; ++i) {
+    if (twofold_) {
+      const TwoDoubles sum = two_sum(high[i], bias);
+      high[i] = sum.high;
+      low[i] += sum.low;
+    } else {
+      high[i] += bias;
+    }
+  }
+}
+
+template <class T, class S>
+Index GatherEngine<T, S>::accept(Workspace& work, const double* high, const double* low) {
+  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+  T* const out = work.rounded.at_least(positions);
+  std::uint8_t* const bad = work.bad.at_least(positions);
+  const double* const bound = work.bound.at_least(1);
+  const double* const floors = work.floors.at_least(1);
+  const double exact = exact_.now();
+  if constexpr (std::is_same_v<T, double>) return kernels_.accept_f64(high, low, bound, floors, positions, gamma_, exact, out, bad);
+  else if constexpr (std::is_same_v<T, float>) return kernels_.accept_f32(high, bound, floors, positions, gamma_, exact, out, bad);
+  else if constexpr (std::is_same_v<T, Float16>) return kernels_.accept_f16(high, bound, floors, positions, gamma_, exact, out, bad);
+  else return kernels_.accept_bf16(high, bound, floors, positions, gamma_, exact, out, bad);
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low,
+                                        const Tile& tile) {
+  const Index positions = tile.positions();
+  const Index channel = group * p_.rows + row;
+  add_bias(channel, high, low, positions);
+  set_bound(work, channel);
+  Index count = accept(work, high, low);
+  if (count * 16 > positions && !exact_.known()) {
+    exact_.find([&] { return find_exact_limit(); });
+    count = accept(work, high, low);
+  }
+  if (count * 16 > positions && work.whole) {
+    refine_reach(work, tile);
+    set_bound(work, channel);
+    count = accept(work, high, low);
+  }
+  if (count == 0 && finite_filters_) return;
+  const std::uint8_t* const bad = work.bad.at_least(1);
+  const double* const bound = work.bound.at_least(1);
+  T* const out = work.rounded.at_least(1);
+  for (Index i = 0; i < positions; ++i) {
+    const bool padded = work.padded[static_cast<std::size_t>(i)] != 0;
+    const bool spoilt = !finite_filters_ && padded && !std::isfinite(high[i]);  // perhaps by a weight over padding
+    if (bad[i] == 0 && !spoilt) continue;
+    Sizes position = tile.first;
+    for (Index axis = tile.count.size() - 1, rest = i; axis >= 0; --axis) {
+      position[static_cast<int>(axis)] += rest % tile.count[static_cast<int>(axis)];
+      rest /= tile.count[static_cast<int>(axis)];
+    }
+    out[i] = p_.resolve(n, group, row, position, high[i], bound[i], !twofold_ && !spoilt);
+  }
+}
+
+template <class T, class S>
+double GatherEngine<T, S>::find_exact_limit() const {
+  double grid = std::numeric_limits<double>::infinity();
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    const Source<T>& source = p_.sources[s];
+    Sizes shape{p_.batch, p_.groups * p_.channels}, strides{source.planes.batch, source.planes.channel};
+    Sizes filter_shape{p_.groups, p_.rows, p_.channels, taps_}, filter_strides{source.group, source.row, source.channel, 1};
+    for (std::size_t axis = 0; axis < p_.gather.size(); ++axis) {
+      shape.push_back(p_.gather[axis].source_size);
+      strides.push_back(source.planes.spatial[axis]);
+    }
+    double filter_bit = std::numeric_limits<double>::infinity();
+    filter_shape.resize(3);
+    for (const Index offset : filter_offsets_[s])
+      filter_bit = std::min(filter_bit, smallest_bit(source.filters + offset, filter_shape, filter_strides));
+    grid = std::min(grid, smallest_bit(source.planes.data, shape, strides) * filter_bit);
+  }
+  if (p_.bias != nullptr)
+    grid = std::min(grid, smallest_bit(p_.bias, Sizes{p_.groups * p_.rows}, Sizes{p_.bias_stride}));
+  return exact_limit(grid, additions_, twofold_);
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::write(Workspace& work, Index n, Index channel, const Tile& tile) {
+  const int last = tile.count.size() - 1;
+  const Index run = tile.count[last];
+  const Index stride = p_.gather.back().out_step * p_.out.spatial.back();
+  const T* in = work.rounded.at_least(1);
+  T* const plane = p_.out.data + n * p_.out.batch + channel * p_.out.channel;
+  for (const Index offset : work.run_offsets) {
+    T* const out = plane + offset;
+    if (stride == 1) std::copy_n(in, run, out);
+    else for (Index i = 0; i < run; ++i) out[i * stride] = in[i];
+    in += run;
+  }
+}
+
+}  // namespace halfulp::conv

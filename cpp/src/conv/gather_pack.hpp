@@ -1,0 +1,93 @@
+// Filters: packed into panels, and measured for the error bound.
+#pragma once
+
+#include <cmath>
+
+#include "gather_engine.hpp"
+
+namespace halfulp::conv {
+
+template <class T, class S>
+void GatherEngine<T, S>::make_panels() {
+  const Index lane = stencil_ ? 1 : products_.width;
+  const Index most = stencil_ ? kMaxStencilChannels : products_.vectors;
+  const Index lanes = ceil_div(p_.rows, lane);
+  const Index pieces = ceil_div(lanes, most);
+  for (Index group = 0; group < p_.groups; ++group) {
+    Index first = 0;
+    for (Index piece = 0; piece < pieces; ++piece) {
+      const Index width = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * lane;
+      const Index columns = std::min(width, p_.rows - first);
+      const bool join = piece > 0 && (chunks_.back().width + width) * depth_ * static_cast<Index>(sizeof(S)) <= kChunkBytes;
+      const Index number = static_cast<Index>(panels_.size());
+      if (!join) chunks_.push_back({number, number, 0});
+      chunks_.back().end = number + 1;
+      chunks_.back().width += width;
+      panels_.push_back({group, first, columns, width, 0});
+      first += columns;
+    }
+  }
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::pack(Index begin, Index end) {
+  const Index first = chunks_[static_cast<std::size_t>(begin)].begin;
+  const Index last = chunks_[static_cast<std::size_t>(end - 1)].end;
+  Index size = 0;
+  for (Index i = first; i < last; ++i) {
+    Panel& panel = panels_[static_cast<std::size_t>(i)];
+    panel.packed = size;
+    size += panel.width * depth_;
+  }
+  packed_data_ = packed_.at_least(size);
+  // Small filters are packed by one thread: starting others would take longer.
+  const Index pieces = size < 4096 ? 1 : last - first;
+  run_tasks<Buffer<S>>(pieces, [&](Buffer<S>& lines, Index piece) {
+    for (Index i = first + piece; i < last; i += pieces) pack_panel(panels_[static_cast<std::size_t>(i)], lines);
+  });
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::pack_panel(const Panel& panel, Buffer<S>& lines) {
+  const Index run = taps_ * p_.channels;
+  S* const line = lines.at_least(run * panel.width);
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    for (Index j = 0; j < panel.columns; ++j) {
+      load_filter(s, panel.group, panel.first + j, line + j * run);
+      measure_filter(s, panel.group, panel.first + j, line + j * run);
+    }
+    std::fill(line + panel.columns * run, line + panel.width * run, S(0));
+    S* const out = packed_data_ + panel.packed + static_cast<Index>(s) * run * panel.width;
+    products_.transpose(line, run, panel.width, run, out, panel.width);
+  }
+}
+
+// One filter in the order of the sums: channels, then taps.
+template <class T, class S>
+void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* line) {
+  const Source<T>& source = p_.sources[s];
+  const auto load = load_kernel<T, S>(kernels_);
+  const std::vector<Index>& offsets = filter_offsets_[s];
+  const T* data = source.filters + group * source.group + row * source.row;
+  const bool run = offsets.back() - offsets.front() == taps_ - 1;  // offsets increase in steps of at least one
+  if (run && std::is_sorted(offsets.begin(), offsets.end()) && (source.channel == taps_ || p_.channels == 1))
+    return load(data + offsets.front(), 1, taps_ * p_.channels, line);
+  for (Index c = 0; c < p_.channels; ++c, data += source.channel, line += taps_)
+    for (Index t = 0; t < taps_; ++t) load(data + offsets[static_cast<std::size_t>(t)], 1, 1, line + t);
+}
+
+// Its 2-norm, or the sum of its magnitudes.
+template <class T, class S>
+void GatherEngine<T, S>::measure_filter(std::size_t s, Index group, Index row, const S* line) {
+  double magnitudes = 0, squares = 0;
+  const Index run = taps_ * p_.channels;
+  if (by_norm_)
+    for (Index k = 0; k < run; ++k) squares += static_cast<double>(line[k]) * static_cast<double>(line[k]);
+  else
+    for (Index k = 0; k < run; ++k) magnitudes += std::abs(static_cast<double>(line[k]));
+  const double size = by_norm_ ? std::sqrt(squares) : magnitudes;
+  if (!std::isfinite(size)) finite_filters_ = false;
+  filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)] = size;
+}
+
+}  // namespace halfulp::conv

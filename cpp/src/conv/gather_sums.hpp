@@ -1,0 +1,175 @@
+// The sums of a tile, block by block.
+#pragma once
+
+#include "gather_engine.hpp"
+
+namespace halfulp::conv {
+
+template <class T, class S>
+Index GatherEngine<T, S>::tile_size(Index chunks) const {
+  Index most = stencil_ ? kStencilTile : kMatrixTile;
+  // Enough tasks for the threads; a slab that stays small even where strides or dilations are wide.
+  const Index least = stencil_ ? 256 : 64;
+  while (most > least && chunks * p_.batch * Tiling(p_.gather, most).count() < 3 * num_threads()) most /= 2;
+  while (most > 1) {
+    SlabPlan plan;
+    plan.plan(p_.gather, Tiling(p_.gather, most).tile(0), stencil_);
+    if (plan.cells() * static_cast<Index>(sizeof(S)) <= 4 * kSlabBytes) break;
+    most /= 2;
+  }
+  return most;
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::run_chunks(Index begin, Index end) {
+  const Tiling tiling(p_.gather, tile_size(end - begin));
+  const Index per_chunk = p_.batch * tiling.count();
+  run_tasks<Workspace>((end - begin) * per_chunk, [&](Workspace& work, Index task) {
+    const Chunk& chunk = chunks_[static_cast<std::size_t>(begin + task / per_chunk)];
+    const Index rest = task % per_chunk;
+    run_task(work, chunk, rest / tiling.count(), tiling.tile(rest % tiling.count()));
+  });
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::run_task(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+  work.plan.plan(p_.gather, tile, stencil_);
+  const Index positions = tile.positions();
+  work.reach.at_least(positions * static_cast<Index>(p_.sources.size()));
+  if (stencil_) stencil_sums(work, chunk, n, tile);
+  else matrix_sums(work, chunk, n);
+  if (correct_) mark_padding(work, tile);
+  find_runs(work, tile);
+  finish(work, chunk, n, tile);
+}
+
+template <class T, class S>
+SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, Index group, Index first, Index count,
+                                     S* slab) {
+  const Planes<const T>& planes = p_.sources[s].planes;
+  const bool inside = !stencil_ && planes.channel == 1 && planes.spatial.back() != 1;
+  const SlabLayout layout = SlabLayout::of(work.plan.cells(), count, inside);
+  Stager<T, S> stager(kernels_, p_.gather, work.plan, planes);
+  stager.stage(planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel, count, layout, slab);
+  work.offsets.resize(static_cast<std::size_t>(count * taps_));
+  Index* offset = work.offsets.data();
+  for (Index c = 0; c < count; ++c)
+    for (const Index cell : work.plan.tap_cells()) *offset++ = c * layout.channel + cell * layout.cell;
+  return layout;
+}
+
+// Calls f(first product, number of products) for each block of the channels [0, count).
+template <class F>
+void for_each_block(Index count, Index taps, Index block_channels, Index block_taps, const F& f) {
+  for (Index c = 0; c < count; c += block_channels)
+    for (Index t = 0; t < taps; t += block_taps)
+      f(c * taps + t, block_taps == taps ? std::min(block_channels, count - c) * taps : std::min(block_taps, taps - t));
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n) {
+  const std::vector<Index>& cells = work.plan.position_cells();
+  const Index positions = static_cast<Index>(cells.size());
+  const Index padded = ceil_div(positions, products_.rows) * products_.rows;
+  work.sums.at_least(padded * chunk.width * (twofold_ ? 2 : 1));
+  const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
+  const Index fitting = kSlabBytes / (std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S)));
+  const Index step = block_channels_ * std::max<Index>(1, fitting / block_channels_);
+  bool first_block = true;
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    if (by_norm_) std::fill_n(work.squares.at_least(work.plan.cells()), work.plan.cells(), 0.0);
+    double largest = 0;
+    for (Index first = 0; first < p_.channels; first += step) {
+      const Index count = std::min(step, p_.channels - first);
+      S* const slab = work.slab.at_least((ceil_div(work.plan.cells(), 16) + 1) * 16 * count);
+      const SlabLayout layout = stage(work, s, n, group, first, count, slab);
+      if constexpr (std::is_same_v<S, double>) {
+        if (by_norm_) add_squares(work, slab, layout, count);
+        else if (correct_) largest = std::max(largest, largest_in(slab, layout, count, work.plan.cells()));
+      }
+      work.rows.resize(static_cast<std::size_t>(padded));
+      for (Index i = 0; i < padded; ++i)
+        work.rows[static_cast<std::size_t>(i)] = slab + cells[static_cast<std::size_t>(std::min(i, positions - 1))] * layout.cell;
+      for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
+        const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
+        matrix_block(work, chunk, first_k, work.offsets.data() + k, depth, first_block);
+        first_block = false;
+      });
+    }
+    if (by_norm_) finish_reach(work, s);
+    else if (correct_) std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, largest);
+  }
+  work.whole = false;
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets,
+                                      Index depth, bool first) {
+  const Index padded = static_cast<Index>(work.rows.size());
+  S* column = work.sums.at_least(1);
+  for (Index i = chunk.begin; i < chunk.end; ++i) {
+    const Panel& panel = panels_[static_cast<std::size_t>(i)];
+    const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
+    const auto matrix = products_.matrix[panel.width / products_.width - 1];
+    for (Index r = 0; r < padded; r += products_.rows)
+      matrix(work.rows.data() + r, offsets, packed, depth, column + r * chunk.width, chunk.width, padded * chunk.width, first);
+    column += panel.width;
+  }
+}
+
+// Each row of positions along the last axis is padded to whole vectors.
+template <class T, class S>
+void GatherEngine<T, S>::stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+  const Index positions = tile.positions();
+  const Index line = ceil_div(tile.count[tile.count.size() - 1], products_.width) * products_.width;
+  const Index plane = positions / tile.count[tile.count.size() - 1] * line;
+  work.sums.at_least(plane * chunk.width * (twofold_ ? 2 : 1));
+  const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
+  const Index channel_cells = (ceil_div(work.plan.cells(), 16) + 1) * 16;
+  const Index sources = static_cast<Index>(p_.sources.size());
+  const Index slack = 4 * products_.width;
+  work.whole = channel_cells * p_.channels * sources * static_cast<Index>(sizeof(S)) <= 4 * kSlabBytes;
+  const Index step = work.whole ? p_.channels : block_channels_;
+  bool first_block = true;
+  work.slab_begin.clear();
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    double largest = 0;
+    const Index begin = work.whole ? static_cast<Index>(s) * channel_cells * p_.channels : 0;
+    work.slab_begin.push_back(begin);
+    for (Index first = 0; first < p_.channels; first += step) {
+      const Index count = std::min(step, p_.channels - first);
+      S* const slab = work.slab.at_least(channel_cells * (work.whole ? sources * p_.channels : step) + slack) + begin;
+      const SlabLayout layout = stage(work, s, n, group, first, count, slab);
+      if constexpr (std::is_same_v<S, double>)
+        if (correct_) largest = std::max(largest, largest_in(slab, layout, count, work.plan.cells()));
+      for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
+        const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
+        stencil_block(work, chunk, tile, slab, first_k, work.offsets.data() + k, depth, first_block);
+        first_block = false;
+      });
+    }
+    if (correct_) std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, largest);
+  }
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab,
+                                       Index first_k, const Index* offsets, Index depth, bool first) {
+  const std::vector<Index>& cells = work.plan.position_cells();
+  const Index run = tile.count[tile.count.size() - 1];
+  const Index lines = static_cast<Index>(cells.size()) / run;
+  const Index line = ceil_div(run, products_.width) * products_.width;
+  S* const sums = work.sums.at_least(1);
+  Index row = 0;
+  for (Index i = chunk.begin; i < chunk.end; ++i) {
+    const Panel& panel = panels_[static_cast<std::size_t>(i)];
+    const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
+    for (Index l = 0; l < lines; ++l)
+      products_.stencil[panel.width - 1](slab + cells[static_cast<std::size_t>(l * run)], offsets, packed, depth, run,
+                                         sums + row * lines * line + l * line, lines * line,
+                                         chunk.width * lines * line, first);
+    row += panel.width;
+  }
+}
+
+}  // namespace halfulp::conv

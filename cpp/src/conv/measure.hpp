@@ -1,0 +1,78 @@
+// The size of every channel of an array of planes, for error bounds: its 2-norm, its sum of magnitudes or its largest
+// magnitude, over the whole batch.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "stage.hpp"
+#include "tasks.hpp"
+
+namespace halfulp::conv {
+
+enum class Measure { norm, sum, largest };
+
+// Calls f(run, n) with the elements of one channel as doubles, in runs along the last axis.
+template <class T, class F>
+void for_each_run(const ConvKernels& kernels, Buffer<double>& line, const T* data, const std::vector<Index>& sizes,
+                  const std::vector<Index>& strides, const F& f) {
+  const auto load = load_kernel<T, double>(kernels);
+  const Index run = sizes.back();
+  Index runs = 1;
+  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) runs *= sizes[axis];
+  constexpr Index most = 4096;
+  double* const out = line.at_least(std::min(run, most));
+  for (Index i = 0; i < runs; ++i) {
+    Index rest = i, offset = 0;
+    for (std::size_t axis = sizes.size() - 1; axis-- > 0;) {
+      offset += rest % sizes[axis] * strides[axis];
+      rest /= sizes[axis];
+    }
+    for (Index first = 0; first < run; first += most) {
+      const Index n = std::min(most, run - first);
+      load(data + offset + first * strides.back(), strides.back(), n, out);
+      f(out, n);
+    }
+  }
+}
+
+// Sums in lanes of their own, which the compiler keeps in vector registers.
+class LaneSums {
+ public:
+  template <class F>
+  void add(const double* x, Index n, const F& f) {
+    Index i = 0;
+    for (; i + 8 <= n; i += 8)
+      for (Index j = 0; j < 8; ++j) lanes_[j] += f(x[i + j]);
+    for (; i < n; ++i) lanes_[0] += f(x[i]);
+  }
+  double total() const {
+    return ((lanes_[0] + lanes_[1]) + (lanes_[2] + lanes_[3])) + ((lanes_[4] + lanes_[5]) + (lanes_[6] + lanes_[7]));
+  }
+
+ private:
+  double lanes_[8] = {};
+};
+
+template <class T>
+std::vector<double> measure_channels(const ConvKernels& kernels, Index batch, Index channels,
+                                     const std::vector<Index>& sizes, const Planes<const T>& planes, Measure measure) {
+  std::vector<double> result(static_cast<std::size_t>(channels), 0.0);
+  run_tasks<Buffer<double>>(channels, [&](Buffer<double>& line, Index channel) {
+    LaneSums sums;
+    double largest = 0;
+    for (Index n = 0; n < batch; ++n) {
+      const T* const data = planes.data + n * planes.batch + channel * planes.channel;
+      for_each_run(kernels, line, data, sizes, planes.spatial, [&](const double* x, Index count) {
+        if (measure == Measure::norm) sums.add(x, count, [](double v) { return v * v; });
+        else if (measure == Measure::sum) sums.add(x, count, [](double v) { return std::abs(v); });
+        else largest = std::max(largest, kernels.largest_magnitude(x, count));
+      });
+    }
+    result[static_cast<std::size_t>(channel)] =
+        measure == Measure::norm ? std::sqrt(sums.total()) : (measure == Measure::sum ? sums.total() : largest);
+  });
+  return result;
+}
+
+}  // namespace halfulp::conv

@@ -1,0 +1,93 @@
+// How a product walks its source: which source cells meet an output position, and how a tile of positions finds them in
+// a slab, a small dense copy of the source in the type of the sums.
+#pragma once
+
+#include <vector>
+
+#include "halfulp/conv.hpp"
+
+namespace halfulp::conv {
+
+inline Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+
+// One axis of a gather: position q meets the source cells q * step + offset[t], those in [0, source_size), each with
+// the kernel's tap[t]. Position q is the output cell out_start + q * out_step.
+struct GatherAxis {
+  Index positions = 0;
+  Index step = 1;
+  Index source_size = 0;
+  Index out_start = 0;
+  Index out_step = 1;
+  std::vector<Index> tap;
+  std::vector<Index> offset;
+};
+
+using Gather = std::vector<GatherAxis>;
+
+// The gather of a forward convolution: positions are outputs, sources are input cells.
+Gather output_gather(const Geometry& geometry);
+
+// The gathers of the transposed product, one for each residue of the input cells modulo the strides: within a residue
+// class every position meets the same taps, one output apart per step.
+std::vector<Gather> input_gathers(const Geometry& geometry);
+
+Index position_count(const Gather& gather);
+Index tap_count(const Gather& gather);
+
+// Whether every tap of position q along this axis is a real cell; how many are.
+Index real_taps(const GatherAxis& axis, Index q);
+
+// A box of positions.
+struct Tile {
+  Sizes first;
+  Sizes count;
+  Index positions() const;
+};
+
+// Cuts the positions of a gather into boxes of at most `most` positions (at least one), innermost axes whole first.
+class Tiling {
+ public:
+  Tiling(const Gather& gather, Index most);
+  Index count() const { return count_; }
+  Index largest() const { return largest_; }
+  Tile tile(Index number) const;
+
+ private:
+  Sizes positions_, size_, tiles_;
+  Index count_ = 1;
+  Index largest_ = 1;
+};
+
+// A run of slab cells along an axis that holds source cells `source + i * step`.
+struct Segment {
+  Index begin, count, source, step;
+};
+
+// One axis of a slab: position q (counted from the tile's first) and tap t stand at q * step + tap[t].
+struct SlabAxis {
+  Index size = 0;
+  Index step = 1;
+  std::vector<Index> tap;
+  std::vector<Segment> segments;
+};
+
+// The slab for a tile. Along each axis it holds either every cell in reach or one copy for each (tap, position),
+// whichever is less; with `unit_step` neighbouring positions of the last axis are neighbours in the slab.
+class SlabPlan {
+ public:
+  void plan(const Gather& gather, const Tile& tile, bool unit_step);
+
+  const std::vector<SlabAxis>& axes() const { return axes_; }
+  Index cells() const { return cells_; }
+  const std::vector<Index>& tap_cells() const { return taps_; }            // slab cell of each tap at position 0
+  const std::vector<Index>& position_cells() const { return positions_; }  // slab cell of each position at tap 0
+  Index stride(int axis) const { return strides_[axis]; }
+
+ private:
+  std::vector<SlabAxis> axes_;
+  Sizes strides_;
+  Index cells_ = 1;
+  std::vector<Index> taps_, positions_;
+};
+
+}  // namespace halfulp::conv

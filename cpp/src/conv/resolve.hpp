@@ -1,0 +1,80 @@
+// The outputs that a fast sum could not decide: their terms are walked one by one. Most are settled by a twofold sum with
+// its own bound; the rest by exact arithmetic. The proofs stand in docs/explanation/error-bounds-convolution.md.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "plan.hpp"
+#include "halfulp/dtype.hpp"
+#include "halfulp/exact_sum.hpp"
+
+namespace halfulp::conv {
+
+inline double as_double(Float16 x) { return static_cast<double>(to_float(x)); }
+inline double as_double(BFloat16 x) { return static_cast<double>(to_float(x)); }
+inline double as_double(float x) { return static_cast<double>(x); }
+inline double as_double(double x) { return x; }
+
+// A sum of doubles and what it lost, high + low, with the magnitudes of the terms beside it.
+struct TwofoldTerms {
+  double high = 0, low = 0, size = 0, count = 2;
+
+  void add(double x) {
+    const TwoDoubles sum = two_sum(high, x);
+    high = sum.high;
+    low += sum.low;
+    size += std::abs(x);
+    count += 1;
+  }
+
+  // high + low is within count^2 2^-105 size of the exact sum. Where that leaves no doubt, `high` moved to an odd
+  // neighbour in the direction of `low` rounds as the exact sum does.
+  template <class T>
+  bool round(T& result) const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const double error = 2 * count * count * 0x1p-106 * size;
+    const TwoDoubles sum = two_sum(high, low);
+    if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
+    double odd = sum.high;
+    if (std::abs(sum.low) > error) {
+      const bool even = (std::bit_cast<std::uint64_t>(odd) & 1) == 0;
+      if (even) odd = std::nextafter(odd, sum.low > 0 ? infinity : -infinity);
+    } else if (!same_rounding<T>(std::nextafter(odd, -infinity), std::nextafter(odd, infinity))) {
+      return false;
+    }
+    result = round_to<T>(odd);
+    return true;
+  }
+};
+
+// The correctly rounded sum of the products that `walk` passes to its argument, and of `bias` unless it is null.
+// Products of numbers up to float32 are exact in double, so a twofold sum of them comes first.
+template <class T, class Walk>
+T round_products(const Walk& walk, const double* bias) {
+  if constexpr (!std::is_same_v<T, double>) {
+    TwofoldTerms sum;
+    T result;
+    walk([&](double a, double b) { sum.add(a * b); });
+    if (bias != nullptr) sum.add(*bias);
+    if (sum.round(result)) return result;
+  }
+  typename ExactSums<T>::products sum;
+  walk([&](double a, double b) { sum.add_product(a, b); });
+  if (bias != nullptr) sum.add_product(*bias, 1.0);
+  return sum.template round<T>();
+}
+
+// The value of the lowest set bit of a finite nonzero number; infinity for 0, infinity and NaN, which impose nothing.
+inline double lowest_bit(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x) & ~Binary64::sign;
+  if (bits == 0 || bits >= Binary64::infinity) return std::numeric_limits<double>::infinity();
+  constexpr std::uint64_t fraction = (std::uint64_t{1} << 52) - 1;
+  const bool only_hidden = (bits & fraction) == 0;
+  const double value = std::bit_cast<double>(bits);
+  return only_hidden ? value : value - std::bit_cast<double>(bits & (bits - 1));
+}
+
+}  // namespace halfulp::conv

@@ -1,0 +1,128 @@
+// Copies the source cells that a tile needs into a slab, converted to the type of the sums, zeros in the padding.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "plan.hpp"
+#include "halfulp/conv_kernels.hpp"
+#include "halfulp/convert.hpp"
+#include "halfulp/round.hpp"
+
+namespace halfulp::conv {
+
+template <class T, class S>
+LoadKernel<T, S> load_kernel(const ConvKernels& kernels) {
+  if constexpr (std::is_same_v<S, float>) {
+    if constexpr (std::is_same_v<T, Float16>) return kernels.load_f16_f32;
+    else if constexpr (std::is_same_v<T, BFloat16>) return kernels.load_bf16_f32;
+    else return kernels.load_f32_f32;
+  } else {
+    if constexpr (std::is_same_v<T, Float16>) return kernels.load_f16_f64;
+    else if constexpr (std::is_same_v<T, BFloat16>) return kernels.load_bf16_f64;
+    else if constexpr (std::is_same_v<T, float>) return kernels.load_f32_f64;
+    else return kernels.load_f64_f64;
+  }
+}
+
+// How sums are formed: plainly; in double with a bound that decides; as twofold sums with a bound that decides.
+enum class Mode { fast, wide, twofold };
+
+template <class S>
+const ProductKernels<S>& product_kernels(const ConvKernels& kernels, Mode mode) {
+  if constexpr (std::is_same_v<S, float>) return kernels.single;
+  else return mode == Mode::twofold ? kernels.twofold : kernels.wide;
+}
+
+// Rounds sums to the output's type.
+template <class T, class S>
+void store_fast(const S* sums, Index n, T* out) {
+  if constexpr (std::is_same_v<T, S>) std::copy_n(sums, n, out);
+  else if constexpr (std::is_same_v<T, Float16> && std::is_same_v<S, float>) select_convert_kernels().to_f16(sums, out, n);
+  else if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<S, float>) select_convert_kernels().to_bf16(sums, out, n);
+  else for (Index i = 0; i < n; ++i) out[i] = round_to<T>(static_cast<double>(sums[i]));
+}
+
+// Where a slab keeps cell i of channel c: at i * cell + c * channel. Channels are innermost where they are innermost in
+// the source, so that both sides are read and written in runs.
+struct SlabLayout {
+  Index cell = 1;
+  Index channel = 0;
+  bool channels_inside = false;
+
+  static SlabLayout of(Index cells, Index channels, bool channels_inside) {
+    if (channels_inside) return {channels, 1, true};
+    // An odd number of 64-byte lines per channel, so that a walk over channels does not fall into one cache set.
+    return {1, (ceil_div(cells, 16) | 1) * 16, false};
+  }
+};
+
+template <class T, class S>
+class Stager {
+ public:
+  Stager(const ConvKernels& kernels, const Gather& gather, const SlabPlan& plan, const Planes<const T>& source)
+      : load_(load_kernel<T, S>(kernels)), gather_(gather), plan_(plan), source_(source) {}
+
+  // Channels [0, channels) from `data` on.
+  void stage(const T* data, Index channels, const SlabLayout& layout, S* slab) {
+    layout_ = layout;
+    if (layout.channels_inside) {
+      channels_ = channels;
+      stage_axis(0, data, slab);
+      return;
+    }
+    for (Index c = 0; c < channels; ++c) stage_axis(0, data + c * source_.channel, slab + c * layout.channel);
+  }
+
+ private:
+  void stage_axis(std::size_t axis, const T* data, S* slab) const {
+    const Index size = gather_[axis].source_size;
+    const Index from = source_.spatial[axis];
+    const bool last = axis + 1 == gather_.size();
+    const Index to = plan_.stride(static_cast<int>(axis)) * layout_.cell;
+    for (const Segment& segment : plan_.axes()[axis].segments) {
+      // The cells of the segment that are real: [low, high).
+      const Index low = std::clamp<Index>(segment.source >= 0 ? 0 : ceil_div(-segment.source, segment.step), 0, segment.count);
+      const Index room = size - segment.source;
+      const Index high = std::clamp<Index>(room <= 0 ? 0 : ceil_div(room, segment.step), low, segment.count);
+      S* out = slab + segment.begin * to;
+      std::fill(out, out + low * to, S(0));
+      std::fill(out + high * to, out + segment.count * to, S(0));
+      if (high == low) continue;
+      const T* in = data + (segment.source + low * segment.step) * from;
+      if (last && !layout_.channels_inside) {
+        load_(in, segment.step * from, high - low, out + low);
+        continue;
+      }
+      for (Index i = low; i < high; ++i, in += segment.step * from) {
+        if (last) load_(in, 1, channels_, out + i * to);
+        else stage_axis(axis + 1, in, out + i * to);
+      }
+    }
+  }
+
+  LoadKernel<T, S> load_;
+  const Gather& gather_;
+  const SlabPlan& plan_;
+  const Planes<const T>& source_;
+  SlabLayout layout_;
+  Index channels_ = 0;
+};
+
+// Memory of one thread, kept between its tasks; aligned to cache lines and zero when new.
+template <class S>
+class Buffer {
+ public:
+  S* at_least(Index n) {
+    constexpr Index line = 64 / sizeof(S);
+    if (static_cast<Index>(storage_.size()) < n + line) storage_.assign(static_cast<std::size_t>(n + line), S(0));
+    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
+    return storage_.data() + ((64 - address % 64) % 64) / sizeof(S);
+  }
+
+ private:
+  std::vector<S> storage_;
+};
+
+}  // namespace halfulp::conv

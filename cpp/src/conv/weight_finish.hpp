@@ -1,0 +1,170 @@
+// From the sums of the weight product to weights: bounds, acceptance, resolution of the rest.
+#pragma once
+
+#include "weight_engine.hpp"
+
+namespace halfulp::conv {
+
+template <class T, class S>
+Index WeightEngine<T, S>::filter_offset(Index tap) const {
+  Index offset = 0;
+  for (std::size_t axis = gather_.size(); axis-- > 0;) {
+    const Index size = static_cast<Index>(gather_[axis].tap.size());
+    offset += tap % size * out_.spatial[axis];
+    tap /= size;
+  }
+  return offset;
+}
+
+template <class T, class S>
+void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
+  T* const rounded = work.rounded.at_least(task.outs);
+  for (Index in = 0; in < task.ins; ++in) {
+    for (Index tap = 0; tap < taps_; ++tap) {
+      collect(work, task, in, tap);
+      if constexpr (std::is_same_v<S, double>) {
+        if (correct_) finish_correct(work, task, in, tap);
+        else store_fast(work.high.at_least(1), task.outs, rounded);
+      } else {
+        store_fast(work.high.at_least(1), task.outs, rounded);
+      }
+      const Index first = task.group * g_.out_channels + task.first_out;
+      T* const out = out_.data + first * out_.out + (task.first_in + in) * out_.in + filter_offset(tap);
+      for (Index m = 0; m < task.outs; ++m) out[m * out_.out] = rounded[m];
+    }
+  }
+}
+
+// The sums of one input channel and tap for all output channels of the task.
+template <class T, class S>
+void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index in, Index tap) {
+  S* const high = work.high.at_least(task.outs);
+  S* const low = work.low.at_least(task.outs);
+  const S* const sums = work.sums.at_least(1);
+  if (!dot_) {
+    const Index width = ceil_div(task.outs, products_.width) * products_.width;
+    const S* const row = sums + row_of(work, in, tap) * width;
+    std::copy_n(row, task.outs, high);
+    if (twofold_) std::copy_n(row + work.plane, task.outs, low);
+    return;
+  }
+  for (Index m = 0; m < task.outs; ++m) {
+    const S* const lanes = sums + ((m * task.ins + in) * taps_ + tap) * products_.width;
+    if constexpr (std::is_same_v<S, double>) {
+      if (twofold_) {
+        TwofoldTerms total;
+        for (Index lane = 0; lane < products_.width; ++lane) total.add(lanes[lane]);
+        for (Index lane = 0; lane < products_.width; ++lane) total.low += lanes[work.plane + lane];
+        high[m] = total.high;
+        low[m] = total.low;
+        continue;
+      }
+    }
+    high[m] = lanes[0];
+    for (Index lane = 1; lane < products_.width; ++lane) high[m] += lanes[lane];
+  }
+}
+
+template <class T, class S>
+Index WeightEngine<T, S>::accept(Workspace& work, Index n) {
+  const double* const high = work.high.at_least(1);
+  const double* const bound = work.bound.at_least(1);
+  const double* const floors = work.floors.at_least(1);
+  T* const out = work.rounded.at_least(1);
+  std::uint8_t* const bad = work.bad.at_least(n);
+  const double exact = exact_.now();
+  if constexpr (std::is_same_v<T, double>) return kernels_.accept_f64(high, work.low.at_least(1), bound, floors, n, gamma_, exact, out, bad);
+  else if constexpr (std::is_same_v<T, float>) return kernels_.accept_f32(high, bound, floors, n, gamma_, exact, out, bad);
+  else if constexpr (std::is_same_v<T, Float16>) return kernels_.accept_f16(high, bound, floors, n, gamma_, exact, out, bad);
+  else return kernels_.accept_bf16(high, bound, floors, n, gamma_, exact, out, bad);
+}
+
+template <class T, class S>
+void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap) {
+  double* const bound = work.bound.at_least(task.outs);
+  double* const floors = work.floors.at_least(task.outs);
+  const double reach = input_size_[static_cast<std::size_t>(task.group * g_.in_channels + task.first_in + in)];
+  const Index first = task.group * g_.out_channels + task.first_out;
+  const double terms = static_cast<double>(g_.batch) * static_cast<double>(position_count(gather_)) + 2;
+  for (Index m = 0; m < task.outs; ++m) {
+    const double size = output_size_[static_cast<std::size_t>(first + m)];
+    // A bound of 0 must say that every term is zero; zeros are never accepted as they are, for padding may have given
+    // them their sign.
+    bound[m] = reach * size + (twofold_ && reach != 0 && size != 0 ? std::numeric_limits<double>::min() : 0.0);
+    floors[m] = twofold_ ? terms * 0x1p-1070 : 0x1p-300;
+  }
+  Index count = accept(work, task.outs);
+  if (count * 16 > task.outs && !exact_.known()) {
+    exact_.find([&] { return find_exact_limit(); });
+    count = accept(work, task.outs);
+  }
+  const std::uint8_t* const bad = work.bad.at_least(1);
+  const double* const high = work.high.at_least(1);
+  T* const out = work.rounded.at_least(1);
+  for (Index m = 0; m < task.outs; ++m)
+    if (bad[m] != 0 || !std::isfinite(high[m]))
+      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, high[m], bound[m]);
+}
+
+template <class T, class S>
+template <class F>
+bool WeightEngine<T, S>::walk_axis(std::size_t axis, Index tap, const T* output, const T* input, const F& f) const {
+  if (axis == gather_.size()) return f(*output, *input);
+  Index inner = 1;
+  for (std::size_t later = axis + 1; later < gather_.size(); ++later) inner *= static_cast<Index>(gather_[later].tap.size());
+  const GatherAxis& one = gather_[axis];
+  const Index offset = one.offset[static_cast<std::size_t>(tap / inner)];
+  for (Index q = 0; q < one.positions; ++q) {
+    const Index cell = q * one.step + offset;
+    if (cell < 0 || cell >= one.source_size) continue;
+    if (!walk_axis(axis + 1, tap % inner, output + q * outputs_.spatial[axis], input + cell * inputs_.spatial[axis], f))
+      return false;
+  }
+  return true;
+}
+
+template <class T, class S>
+template <class F>
+bool WeightEngine<T, S>::for_each_product(Index group, Index out, Index in, Index tap, const F& f) const {
+  for (Index n = 0; n < g_.batch; ++n) {
+    const T* const output = outputs_.data + n * outputs_.batch + (group * g_.out_channels + out) * outputs_.channel;
+    const T* const input = inputs_.data + n * inputs_.batch + (group * g_.in_channels + in) * inputs_.channel;
+    if (!walk_axis(0, tap, output, input, f)) return false;
+  }
+  return true;
+}
+
+template <class T, class S>
+T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value, double bound) const {
+  if (value == 0) {
+    bool any = false, all_zero = true, positive = false;
+    for_each_product(group, out, in, tap, [&](T y, T x) {
+      const double a = as_double(y), b = as_double(x);
+      any = true;
+      all_zero = a * b == 0 && (a == 0 || b == 0);
+      positive = positive || !std::signbit(a * b);
+      return all_zero && !(positive && bound == 0);
+    });
+    if (all_zero) return round_to<T>(any && !positive ? -0.0 : 0.0);
+  }
+  const auto walk = [&](const auto& add) {
+    for_each_product(group, out, in, tap, [&](T y, T x) { return add(as_double(y), as_double(x)), true; });
+  };
+  return round_products<T>(walk, nullptr);
+}
+
+template <class T, class S>
+double WeightEngine<T, S>::find_exact_limit() const {
+  Sizes in_shape{g_.batch, g_.groups * g_.in_channels}, in_strides{inputs_.batch, inputs_.channel};
+  Sizes out_shape{g_.batch, g_.groups * g_.out_channels}, out_strides{outputs_.batch, outputs_.channel};
+  for (std::size_t axis = 0; axis < g_.axes.size(); ++axis) {
+    in_shape.push_back(g_.axes[axis].size);
+    in_strides.push_back(inputs_.spatial[axis]);
+    out_shape.push_back(g_.axes[axis].output);
+    out_strides.push_back(outputs_.spatial[axis]);
+  }
+  const double grid = smallest_bit(inputs_.data, in_shape, in_strides) * smallest_bit(outputs_.data, out_shape, out_strides);
+  return exact_limit(grid, additions_, twofold_);
+}
+
+}  // namespace halfulp::conv

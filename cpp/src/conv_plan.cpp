@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <numeric>
+
+#include "conv/plan.hpp"
+
+namespace halfulp::conv {
+namespace {
+
+// Every cell in reach, compressed by the greatest common divisor of all distances.
+SlabAxis dense_axis(const GatherAxis& axis, Index first, Index count) {
+  SlabAxis slab;
+  if (axis.offset.empty()) return slab;
+  const auto [low, high] = std::minmax_element(axis.offset.begin(), axis.offset.end());
+  Index unit = count > 1 ? axis.step : 0;
+  for (const Index offset : axis.offset) unit = std::gcd(unit, offset - *low);
+  unit = std::max<Index>(unit, 1);
+  slab.step = count > 1 ? axis.step / unit : 1;
+  slab.size = ((count - 1) * (count > 1 ? axis.step : 0) + *high - *low) / unit + 1;
+  for (const Index offset : axis.offset) slab.tap.push_back((offset - *low) / unit);
+  slab.segments.push_back({0, slab.size, first * axis.step + *low, unit});
+  return slab;
+}
+
+// One copy for each tap and position.
+SlabAxis expanded_axis(const GatherAxis& axis, Index first, Index count) {
+  SlabAxis slab;
+  slab.size = static_cast<Index>(axis.offset.size()) * count;
+  for (std::size_t t = 0; t < axis.offset.size(); ++t) {
+    const Index begin = static_cast<Index>(t) * count;
+    slab.tap.push_back(begin);
+    slab.segments.push_back({begin, count, first * axis.step + axis.offset[t], axis.step});
+  }
+  return slab;
+}
+
+// Sorts a dense axis by residue modulo its step, so that neighbouring positions become neighbours.
+SlabAxis split_by_residue(const SlabAxis& dense) {
+  const Segment whole = dense.segments.front();
+  SlabAxis slab;
+  const Index length = ceil_div(dense.size, dense.step);
+  std::vector<Index> place(static_cast<std::size_t>(dense.step), -1);
+  for (const Index tap : dense.tap) {
+    const Index residue = tap % dense.step;
+    Index& begin = place[static_cast<std::size_t>(residue)];
+    if (begin < 0) {
+      begin = slab.size;
+      slab.size += length;
+      const Index count = ceil_div(dense.size - residue, dense.step);
+      slab.segments.push_back({begin, count, whole.source + residue * whole.step, whole.step * dense.step});
+    }
+    slab.tap.push_back(begin + tap / dense.step);
+  }
+  return slab;
+}
+
+SlabAxis slab_axis(const GatherAxis& axis, Index first, Index count, bool unit_step) {
+  const SlabAxis dense = dense_axis(axis, first, count);
+  if (static_cast<Index>(axis.offset.size()) * count < dense.size) return expanded_axis(axis, first, count);
+  return unit_step && dense.step > 1 ? split_by_residue(dense) : dense;
+}
+
+// Sums of one entry per axis, last axis fastest.
+void combine(const std::vector<std::vector<Index>>& parts, std::vector<Index>& sums) {
+  sums.assign(1, 0);
+  std::vector<Index> next;
+  for (const auto& part : parts) {
+    next.clear();
+    for (const Index sum : sums)
+      for (const Index value : part) next.push_back(sum + value);
+    sums.swap(next);
+  }
+}
+
+Index modulo(Index a, Index b) { return (a % b + b) % b; }
+
+GatherAxis residue_axis(const Axis& axis, Index residue) {
+  GatherAxis gather;
+  gather.positions = axis.size > residue ? ceil_div(axis.size - residue, axis.stride) : 0;
+  gather.source_size = axis.output;
+  gather.out_start = residue;
+  gather.out_step = axis.stride;
+  for (Index t = 0; t < axis.kernel; ++t) {
+    const Index distance = residue + axis.before - t * axis.dilation;
+    if (modulo(distance, axis.stride) != 0) continue;
+    gather.tap.push_back(t);
+    gather.offset.push_back(distance / axis.stride);
+  }
+  return gather;
+}
+
+bool plain(const Axis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.size == axis.output; }
+
+}  // namespace
+
+void merge_plain_axes(Geometry& geometry, const std::vector<std::vector<Index>*>& plane_strides,
+                      const std::vector<std::vector<Index>*>& filter_strides) {
+  for (std::size_t i = geometry.axes.size(); i-- > 1;) {
+    Axis& inner = geometry.axes[i];
+    Axis& outer = geometry.axes[i - 1];
+    bool joins = plain(inner) && plain(outer);
+    for (const std::vector<Index>* strides : plane_strides) joins = joins && (*strides)[i - 1] == (*strides)[i] * inner.size;
+    if (!joins) continue;
+    outer.size = outer.output = outer.size * inner.size;
+    geometry.axes.erase(geometry.axes.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::vector<Index>* strides : plane_strides) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(i - 1));
+    for (std::vector<Index>* strides : filter_strides) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+}
+
+Gather output_gather(const Geometry& geometry) {
+  Gather gather;
+  for (const Axis& axis : geometry.axes) {
+    GatherAxis one;
+    one.positions = axis.output;
+    one.step = axis.stride;
+    one.source_size = axis.size;
+    for (Index t = 0; t < axis.kernel; ++t) {
+      one.tap.push_back(t);
+      one.offset.push_back(t * axis.dilation - axis.before);
+    }
+    gather.push_back(one);
+  }
+  return gather;
+}
+
+std::vector<Gather> input_gathers(const Geometry& geometry) {
+  std::vector<Gather> gathers(1);
+  for (const Axis& axis : geometry.axes) {
+    std::vector<Gather> next;
+    for (const Gather& gather : gathers) {
+      for (Index residue = 0; residue < std::min(axis.stride, axis.size); ++residue) {
+        next.push_back(gather);
+        next.back().push_back(residue_axis(axis, residue));
+      }
+    }
+    gathers.swap(next);
+  }
+  return gathers;
+}
+
+Index position_count(const Gather& gather) {
+  Index count = 1;
+  for (const GatherAxis& axis : gather) count *= axis.positions;
+  return count;
+}
+
+Index tap_count(const Gather& gather) {
+  Index count = 1;
+  for (const GatherAxis& axis : gather) count *= static_cast<Index>(axis.tap.size());
+  return count;
+}
+
+Index real_taps(const GatherAxis& axis, Index q) {
+  Index count = 0;
+  for (const Index offset : axis.offset) {
+    const Index cell = q * axis.step + offset;
+    count += cell >= 0 && cell < axis.source_size;
+  }
+  return count;
+}
+
+Index Tile::positions() const {
+  Index product = 1;
+  for (const Index n : count) product *= n;
+  return product;
+}
+
+Tiling::Tiling(const Gather& gather, Index most) {
+  const int ndim = static_cast<int>(gather.size());
+  positions_.resize(ndim);
+  size_.resize(ndim);
+  tiles_.resize(ndim);
+  for (int axis = ndim - 1; axis >= 0; --axis) {
+    const Index n = gather[static_cast<std::size_t>(axis)].positions;
+    const Index room = std::max<Index>(1, most / largest_);
+    const Index pieces = std::max<Index>(1, ceil_div(n, room));
+    positions_[axis] = n;
+    size_[axis] = std::max<Index>(1, ceil_div(n, pieces));
+    tiles_[axis] = ceil_div(n, size_[axis]);
+    count_ *= tiles_[axis];
+    largest_ *= size_[axis];
+  }
+}
+
+Tile Tiling::tile(Index number) const {
+  Tile tile;
+  tile.first.resize(size_.size());
+  tile.count.resize(size_.size());
+  for (int axis = size_.size() - 1; axis >= 0; --axis) {
+    tile.first[axis] = number % tiles_[axis] * size_[axis];
+    tile.count[axis] = std::min(size_[axis], positions_[axis] - tile.first[axis]);
+    number /= tiles_[axis];
+  }
+  return tile;
+}
+
+void SlabPlan::plan(const Gather& gather, const Tile& tile, bool unit_step) {
+  const int ndim = static_cast<int>(gather.size());
+  axes_.clear();
+  for (int axis = 0; axis < ndim; ++axis)
+    axes_.push_back(slab_axis(gather[static_cast<std::size_t>(axis)], tile.first[axis], tile.count[axis],
+                              unit_step && axis == ndim - 1));
+  strides_.resize(ndim);
+  cells_ = 1;
+  std::vector<std::vector<Index>> taps(axes_.size()), positions(axes_.size());
+  for (int axis = ndim - 1; axis >= 0; --axis) {
+    const SlabAxis& slab = axes_[static_cast<std::size_t>(axis)];
+    strides_[axis] = cells_;
+    for (const Index tap : slab.tap) taps[static_cast<std::size_t>(axis)].push_back(tap * cells_);
+    for (Index q = 0; q < tile.count[axis]; ++q) positions[static_cast<std::size_t>(axis)].push_back(q * slab.step * cells_);
+    cells_ *= slab.size;
+  }
+  combine(taps, taps_);
+  combine(positions, positions_);
+}
+
+}  // namespace halfulp::conv

@@ -1,0 +1,173 @@
+// Sums of products in vector registers: ordinary ones, and twofold ones that carry their own rounding errors along.
+#pragma once
+
+#include "halfulp/round.hpp"  // first: it makes the namespace of the instruction set an inline one
+
+#include "halfulp/conv_kernels.hpp"
+#include "halfulp/simd.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+// A running sum in S.
+template <class S>
+struct PlainSum {
+  using Scalar = S;
+  Vector<S> high = Vector<S>::all(S(-0.0));
+
+  void add_product(Vector<S> a, Vector<S> b) { high = multiply_add(a, b, high); }
+  void commit(S* c, Index, bool first) const { (first ? high : Vector<S>::load(c) + high).store(c); }
+};
+
+// A running sum high + low: `high` is the sum rounded at every step, `low` the sum of what that lost.
+struct TwofoldSum {
+  using Scalar = double;
+  Vector<double> high = Vector<double>::all(-0.0);
+  Vector<double> low = Vector<double>::all(-0.0);
+
+  void add(Vector<double> x) {
+    const Vector<double> sum = high + x;
+    const Vector<double> from_x = sum - high;
+    low = low + ((high - (sum - from_x)) + (x - from_x));
+    high = sum;
+  }
+  void add_product(Vector<double> a, Vector<double> b) {
+    const Vector<double> product = a * b;
+    low = low + product_error(a, b, product);
+    add(product);
+  }
+  void commit(double* c, Index plane, bool first) const {
+    TwofoldSum total = *this;
+    if (!first) {
+      total.low = Vector<double>::load(c + plane) + low;
+      total.high = Vector<double>::load(c);
+      total.add(high);
+    }
+    total.high.store(c);
+    total.low.store(c + plane);
+  }
+};
+
+template <class Sum, int Rows, int Vectors>
+void matrix(const typename Sum::Scalar* const* row, const Index* offset, const typename Sum::Scalar* panel, Index depth,
+            typename Sum::Scalar* c, Index stride, Index plane, bool first) {
+  using S = typename Sum::Scalar;
+  using V = Vector<S>;
+  Sum sums[Rows][Vectors];
+  const S* rows[Rows];
+  for (int r = 0; r < Rows; ++r) rows[r] = row[r];
+  for (Index k = 0; k < depth; ++k, panel += Vectors * V::width) {
+    const Index at = offset[k];
+    V columns[Vectors];
+    for (int j = 0; j < Vectors; ++j) columns[j] = V::load(panel + j * V::width);
+    for (int r = 0; r < Rows; ++r) {
+      const V x = V::all(rows[r][at]);
+      for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(x, columns[j]);
+    }
+  }
+  for (int r = 0; r < Rows; ++r)
+    for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * V::width, plane, first);
+}
+
+template <class Sum, int Channels, int Vectors>
+void stencil_block(const typename Sum::Scalar* cells, const Index* offset, const typename Sum::Scalar* weight,
+                   Index depth, typename Sum::Scalar* c, Index stride, Index plane, bool first) {
+  using V = Vector<typename Sum::Scalar>;
+  Sum sums[Channels][Vectors];
+  for (Index k = 0; k < depth; ++k, weight += Channels) {
+    const auto* at = cells + offset[k];
+    V x[Vectors];
+    for (int j = 0; j < Vectors; ++j) x[j] = V::load(at + j * V::width);
+    for (int m = 0; m < Channels; ++m) {
+      const V w = V::all(weight[m]);
+      for (int j = 0; j < Vectors; ++j) sums[m][j].add_product(x[j], w);
+    }
+  }
+  for (int m = 0; m < Channels; ++m)
+    for (int j = 0; j < Vectors; ++j) sums[m][j].commit(c + m * stride + j * V::width, plane, first);
+}
+
+template <class Sum, int Channels>
+void stencil(const typename Sum::Scalar* cells, const Index* offset, const typename Sum::Scalar* weight, Index depth,
+             Index n, typename Sum::Scalar* c, Index stride, Index plane, bool first) {
+  constexpr int width = Vector<typename Sum::Scalar>::width;
+  // Enough sums in flight to hide the latency of an addition, few enough to stay in registers.
+  constexpr int most = sizeof(Sum) > sizeof(Vector<typename Sum::Scalar>) ? 1 : (Channels > 2 ? kVectors : 4);
+  Index i = 0;
+  for (; i + (most - 1) * width < n; i += most * width)
+    stencil_block<Sum, Channels, most>(cells + i, offset, weight, depth, c + i, stride, plane, first);
+  for (; i < n; i += width)
+    stencil_block<Sum, Channels, 1>(cells + i, offset, weight, depth, c + i, stride, plane, first);
+}
+
+template <class Sum, int Taps>
+void dot_taps(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, const Index* offset, Index n,
+              typename Sum::Scalar* c, Index plane) {
+  using V = Vector<typename Sum::Scalar>;
+  Sum sums[Taps];
+  for (Index i = 0; i < n; i += V::width) {
+    const V y = V::load(values + i);
+    for (int t = 0; t < Taps; ++t) sums[t].add_product(y, V::load(cells + offset[t] + i));
+  }
+  for (int t = 0; t < Taps; ++t) sums[t].commit(c + t * V::width, plane, false);
+}
+
+template <class Sum>
+void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, const Index* offset, Index taps, Index n,
+         typename Sum::Scalar* c, Index plane) {
+  switch (taps) {
+    case 1: return dot_taps<Sum, 1>(values, cells, offset, n, c, plane);
+    case 2: return dot_taps<Sum, 2>(values, cells, offset, n, c, plane);
+    case 3: return dot_taps<Sum, 3>(values, cells, offset, n, c, plane);
+    case 4: return dot_taps<Sum, 4>(values, cells, offset, n, c, plane);
+    case 5: return dot_taps<Sum, 5>(values, cells, offset, n, c, plane);
+    case 6: return dot_taps<Sum, 6>(values, cells, offset, n, c, plane);
+    case 7: return dot_taps<Sum, 7>(values, cells, offset, n, c, plane);
+    default: return dot_taps<Sum, 8>(values, cells, offset, n, c, plane);
+  }
+}
+
+// In square blocks, so that reads and writes both stay within a few cache lines.
+template <class S>
+void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
+  constexpr Index block = 8;
+  Index i = 0;
+  for (; i + block <= rows; i += block) {
+    Index j = 0;
+    for (; j + block <= columns; j += block) {
+      const S* from = in + i * in_stride + j;
+      S* to = out + j * out_stride + i;
+      S tile[block][block];
+      for (Index a = 0; a < block; ++a)
+        for (Index b = 0; b < block; ++b) tile[b][a] = from[a * in_stride + b];
+      for (Index b = 0; b < block; ++b)
+        for (Index a = 0; a < block; ++a) to[b * out_stride + a] = tile[b][a];
+    }
+    for (; j < columns; ++j)
+      for (Index a = 0; a < block; ++a) out[j * out_stride + i + a] = in[(i + a) * in_stride + j];
+  }
+  for (; i < rows; ++i)
+    for (Index j = 0; j < columns; ++j) out[j * out_stride + i] = in[i * in_stride + j];
+}
+
+template <class Sum, int Rows, int Vectors>
+constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
+  using S = typename Sum::Scalar;
+  conv::ProductKernels<S> table{};
+  table.width = Vector<S>::width;
+  table.rows = Rows;
+  table.vectors = Vectors;
+  table.matrix[0] = matrix<Sum, Rows, 1>;
+  if constexpr (Vectors > 1) table.matrix[1] = matrix<Sum, Rows, 2>;
+  if constexpr (Vectors > 2) table.matrix[2] = matrix<Sum, Rows, 3>;
+  table.stencil[0] = stencil<Sum, 1>;
+  table.stencil[1] = stencil<Sum, 2>;
+  table.stencil[2] = stencil<Sum, 3>;
+  table.stencil[3] = stencil<Sum, 4>;
+  table.dot = dot<Sum>;
+  table.transpose = transpose<S>;
+  return table;
+}
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -1,0 +1,125 @@
+"""What convolution and transposed convolution share: each is one of three products of the same core.
+
+The core knows one convolution, from cells (its input) to positions (its output). A convolution maps cells to positions
+and a transposed convolution positions to cells; the derivative of either in its input is the other product, and both
+have the same product for the weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp import _core
+from halfulp.records import Conv, ConvolutionOperator, ConvTranspose, Pullback, _inputs
+
+Array = np.ndarray[Any, Any]
+Maybe = np.ndarray[Any, Any] | None
+
+
+class Call(NamedTuple):
+    """A convolution on inputs of given shapes, as the core wants it."""
+
+    op: ConvolutionOperator
+    transposed: bool
+    axes: list[tuple[int, int, int, int, int, int]]
+    output_shape: tuple[int, ...]
+
+    def push(self, products: Sequence[tuple[Array, Array]], bias: Maybe) -> Any:
+        """The sum of the products (planes, weight) and the bias, as an output."""
+        return self._gather(products, bias, self.output_shape, self.transposed)
+
+    def pull_input(self, cotangent: Array, weight: Array, shape: tuple[int, ...]) -> Any:
+        """The cotangent of the input."""
+        return self._gather([(cotangent, weight)], None, shape, not self.transposed)
+
+    def pull_weight(self, cotangent: Array, x: Array, weight: Array) -> Any:
+        """The cotangent of the weight."""
+        cells, positions = (cotangent, x) if self.transposed else (x, cotangent)
+        return _core.conv_weight(self.op.name, self.axes, self.op.groups, cells, positions, weight, self._fast)
+
+    def pull_bias(self, cotangent: Array) -> Any:
+        """The cotangent of the bias."""
+        return _core.conv_channel_sums(self.op.name, self.op.ndim, cotangent)
+
+    @property
+    def _fast(self) -> bool:
+        return self.op.precision == "fast"
+
+    def _gather(
+        self, products: Sequence[tuple[Array, Array]], bias: Maybe, shape: tuple[int, ...], transposed: bool
+    ) -> Any:
+        planes = [pair[0] for pair in products]
+        filters = [pair[1] for pair in products]
+        return _core.conv_gather(
+            self.op.name, self.axes, self.op.groups, transposed, planes, filters, bias, shape, self._fast
+        )
+
+
+def call_of(op: Conv | ConvTranspose, inputs: Sequence[Maybe]) -> Call:
+    """Check the shapes and find the axes of the convolution underneath."""
+    x, weight = inputs[0], inputs[1]
+    assert x is not None
+    assert weight is not None
+    output_shape = op.output_shape(*(None if a is None else a.shape for a in inputs))
+    spatial = x.shape[x.ndim - op.ndim :]
+    axes = op.axes(spatial, weight.shape[2:])
+    transposed = isinstance(op, ConvTranspose)
+    positions = spatial if transposed else output_shape[len(output_shape) - op.ndim :]
+    numbers = [
+        (axis.size, axis.kernel, axis.stride, axis.dilation, axis.before, n)
+        for axis, n in zip(axes, positions, strict=True)
+    ]
+    return Call(op, transposed, numbers, output_shape)
+
+
+def forward(op: Any, *inputs: Any) -> Any:
+    """The operator's value."""
+    arrays = _inputs.as_arrays(op, inputs)
+    x, weight, bias = arrays
+    assert x is not None
+    assert weight is not None
+    return call_of(op, arrays).push([(x, weight)], bias)
+
+
+def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The value, and weight * dx + dweight * x + dbias as one sum, without the terms whose tangent is None."""
+    arrays = _inputs.as_arrays(op, primals)
+    x, weight, bias = arrays
+    assert x is not None
+    assert weight is not None
+    call = call_of(op, arrays)
+    dx, dweight, dbias = _inputs.as_tangents(op, arrays, tangents)
+    products = [(a, w) for a, w in ((dx, weight), (x, dweight)) if a is not None and w is not None]
+    output = call.push([(x, weight)], bias)
+    if products:
+        return output, call.push(products, dbias)
+    return output, _constant(output, dbias, op.ndim)
+
+
+def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
+    """The value, and a pullback that keeps its own copies of x and the weight."""
+    arrays = _inputs.as_arrays(op, primals)
+    x, weight, bias = (None if a is None else a.copy(order="K") for a in arrays)
+    assert x is not None
+    assert weight is not None
+    call = call_of(op, arrays)
+    output = call.push([(x, weight)], bias)
+    has_bias, dtype = bias is not None, x.dtype
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        g = _inputs.as_cotangent(op, cotangent, call.output_shape, dtype)
+        dx = call.pull_input(g, weight, x.shape)
+        return dx, call.pull_weight(g, x, weight), call.pull_bias(g) if has_bias else None
+
+    return output, pullback
+
+
+def _constant(like: Array, bias: Maybe, ndim: int) -> Array:
+    """An array of the bias's elements, or of zeros: a tangent without products."""
+    result = np.zeros_like(like, order="K")
+    if bias is not None:
+        result[...] = bias.reshape(-1, *(1,) * ndim)
+    return result

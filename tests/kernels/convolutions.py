@@ -1,0 +1,99 @@
+"""What the tests of both convolutions draw: an operator, inputs that fit it, tangents and a cotangent."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from halfulp import HalfulpError, kernels, spec
+from halfulp.records import Conv, ConvTranspose
+from tests.strategies import Array, assert_same_bits, float_dtypes, in_layout, layouts, random_array, seeds
+
+
+class Case(NamedTuple):
+    op: Conv | ConvTranspose
+    inputs: tuple[Any, ...]
+    tangents: tuple[Any, ...]
+    cotangent: Array
+
+
+@st.composite
+def parameters(draw: st.DrawFn, ndim: int, transposed: bool) -> dict[str, Any]:
+    per_axis = {"min_size": ndim, "max_size": ndim}
+    small = st.integers(0, 3)
+    pairs = st.lists(st.tuples(small, small), **per_axis).map(tuple)
+    stride = draw(st.lists(st.integers(1, 4), **per_axis).map(tuple))
+    dilation = draw(st.lists(st.integers(1, 3), **per_axis).map(tuple))
+    chosen = {
+        "stride": stride,
+        "dilation": dilation,
+        "padding": draw(st.one_of(st.integers(0, 2), st.sampled_from(["valid", "same", "same_lower"]), pairs)),
+        "groups": draw(st.sampled_from([1, 1, 2, 3])),
+    }
+    if transposed:
+        extra = [draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True)]
+        chosen["output_padding"] = tuple(extra)
+    return chosen
+
+
+@st.composite
+def cases(draw: st.DrawFn, transposed: bool, max_ndim: int = 4) -> Case:
+    """Any operator that accepts some shape, on small inputs of any element type, layout and kind of values."""
+    ndim = draw(st.sampled_from([1, 1, 2, 2, 2, 3, max_ndim]))
+    arguments = draw(parameters(ndim, transposed))
+    op: Conv | ConvTranspose = ConvTranspose(ndim, **arguments) if transposed else Conv(ndim, **arguments)
+    longest = {1: 9, 2: 4, 3: 3}.get(ndim, 2)
+    kernel = tuple(draw(st.lists(st.integers(1, longest), min_size=ndim, max_size=ndim)))
+    # Channels of the larger side and of the positions, per group: below, at and above a vector's width.
+    cells = draw(st.sampled_from([0, 1, 1, 2, 3, 5, 9] if ndim < 3 else [1, 2, 3]))
+    positions = draw(st.sampled_from([0, 1, 1, 2, 3, 4, 8, 17, 26] if ndim < 3 else [1, 2, 5]))
+    size = {1: 40, 2: 9, 3: 4}.get(ndim, 3)
+    spatial = tuple(draw(st.lists(st.integers(1, size), min_size=ndim, max_size=ndim)))
+    leading = draw(st.sampled_from([(), (0,), (1,), (2,), (2,)]))
+    weight = (arguments["groups"] * positions, cells, *kernel)
+    channels = arguments["groups"] * (positions if transposed else cells)
+    x = (*leading, channels, *spatial)
+    outputs = arguments["groups"] * (cells if transposed else positions)
+    try:
+        out = op.output_shape(x, weight, (outputs,))
+    except HalfulpError:
+        # The window does not fit, or nothing would be left: without padding and with room for the window it does.
+        op = type(op)(ndim, stride=arguments["stride"], groups=arguments["groups"])
+        x = (*leading, channels, *(max(n, k) for n, k in zip(spatial, kernel, strict=True)))
+        out = op.output_shape(x, weight, (outputs,))
+    rng = np.random.default_rng(draw(seeds))
+    dtype = draw(float_dtypes)
+    layout = draw(layouts)
+
+    def array(shape: tuple[int, ...]) -> Array:
+        return in_layout(random_array(rng, shape, dtype), layout)
+
+    bias = array((outputs,)) if draw(st.booleans()) else None
+    present = [draw(st.booleans()) for _ in range(3)]
+    tangents = (
+        array(x) if present[0] else None,
+        array(weight) if present[1] else None,
+        array((outputs,)) if present[2] and bias is not None else None,
+    )
+    return Case(op, (array(x), array(weight), bias), tangents, array(out))
+
+
+def check_against_spec(case: Case) -> None:
+    """Value, JVP and VJP have the bits of the specification."""
+    op, inputs, tangents, cotangent = case
+    expected = spec.forward(op, *inputs)
+    assert_same_bits(kernels.forward(op, inputs), expected, f"{op}: forward")
+    output, tangent = kernels.jvp(op, inputs, tangents)
+    assert_same_bits(output, expected, f"{op}: value of jvp")
+    assert_same_bits(tangent, spec.jvp(op, inputs, tangents)[1], f"{op}: jvp")
+    output, pullback = kernels.vjp(op, inputs)
+    assert_same_bits(output, expected, f"{op}: value of vjp")
+    found = pullback(cotangent)
+    wanted = spec.vjp(op, inputs, cotangent)
+    assert len(found) == len(wanted) == 3
+    for name, a, b in zip(("dx", "dweight", "dbias"), found, wanted, strict=True):
+        assert (a is None) == (b is None), f"{op}: {name}"
+        if a is not None:
+            assert_same_bits(a, b, f"{op}: {name}")
