@@ -267,6 +267,14 @@ def test_relu_of_signed_zeros_nan_and_infinity() -> None:
     assert gradient.tolist() == [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, -3.0]
 
 
+@pytest.mark.parametrize("name", ["matmul", "linear"])
+def test_P4_precision_of_products(name: str) -> None:
+    with pytest.raises(hu.PolicyError, match=rf"{name}: precision='exact': must be one of 'correct', 'fast' \[P4\]"):
+        getattr(ops, name)(np.ones((2, 2)), np.ones((2, 2)), precision="exact")
+    fast = getattr(ops, name)(np.ones((2, 2)), np.ones((2, 2)), precision="fast")
+    assert fast.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
 def test_relu_of_a_ball_around_zero_encloses_both_branches() -> None:
     x = np.array([arb(0, 1), arb(3), arb(-3)], dtype=object)
     output, pullback = hu.vjp(ops.relu, x)

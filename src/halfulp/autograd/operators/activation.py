@@ -48,11 +48,13 @@ def _gate(x: Array) -> LinearMap:
     size, shape = x.size, x.shape
     closed = np.packbits(np.ravel(x <= 0))  # the closed cells, so that a NaN stays open and its cotangent is seen
 
+    word = np.dtype(f"i{x.dtype.itemsize}")
+
     def through(g: Array) -> Array:
-        mask = np.unpackbits(closed, count=size).view(np.bool_).reshape(shape)
-        out = np.array(g, order="C")
-        np.copyto(out, g.dtype.type(0), where=mask)
-        return out
+        # A closed cell's bit less 1 is 0, an open cell's is -1, all ones: an AND of the bits leaves +0 or the number.
+        keep = np.subtract(np.unpackbits(closed, count=size), 1, dtype=np.int8, casting="unsafe").astype(word)
+        np.bitwise_and(keep, np.ascontiguousarray(g).view(word).reshape(-1), out=keep)
+        return keep.view(g.dtype).reshape(shape)
 
     return LinearMap(through, through, "relu")
 

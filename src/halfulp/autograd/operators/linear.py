@@ -20,12 +20,18 @@ from halfulp.autograd.operators.reduction import sum_, sum_to
 from halfulp.autograd.operators.shape import reshape, transpose
 from halfulp.autograd.scalars import Array, full
 from halfulp.autograd.traced import apply
+from halfulp.errors import PolicyError
 from halfulp.records import Conv
 
 
 @lru_cache(maxsize=64)
 def _engine(groups: int, precision: str) -> Conv:
     return Conv(1, groups=groups, precision=precision)
+
+
+def _check_precision(operator: str, precision: str) -> None:
+    if precision not in ("correct", "fast"):
+        raise PolicyError(operator, f"precision={precision!r}", "must be one of 'correct', 'fast'", "P4")
 
 
 def _product(a: Array, b: Array, bias: Array | None, precision: str) -> Array:
@@ -67,6 +73,9 @@ class Matmul(TapeOperator):
 
     precision: str = "correct"
     name: ClassVar[str] = "matmul"
+
+    def __post_init__(self) -> None:
+        _check_precision(self.name, self.precision)
 
     def forward(self, *inputs: Array) -> Any:
         a, b = inputs
@@ -143,6 +152,9 @@ class Linear(TapeOperator):
 
     precision: str = "correct"
     name: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        _check_precision(self.name, self.precision)
 
     def forward(self, *inputs: Any) -> Any:
         x, weight, bias = inputs if len(inputs) == 3 else (*inputs, None)
