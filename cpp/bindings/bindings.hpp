@@ -9,5 +9,6 @@ void register_errors(nanobind::module_& module);
 void register_settings(nanobind::module_& module);
 void register_conv(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
+void register_avg_pool(nanobind::module_& module);
 
 }  // namespace halfulp::bindings

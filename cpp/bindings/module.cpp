@@ -9,4 +9,5 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_settings(module);
   halfulp::bindings::register_conv(module);
   halfulp::bindings::register_max_pool(module);
+  halfulp::bindings::register_avg_pool(module);
 }

@@ -152,7 +152,7 @@ std::optional<SumPlan> average_transpose_plan(std::span<const Axis> axes, bool c
   if (divisor == 0 || plan.axes.empty()) return plan;
   // A negative divisor changes the sign of every term before the sum, which matters where the sum is zero.
   plan.divisor = divisor < 0 ? -divisor : divisor;
-  if (divisor < 0) plan.axes[0].weights.assign(static_cast<std::size_t>(plan.axes[0].sources), -1.0);
+  plan.negated = divisor < 0;
   return plan;
 }
 

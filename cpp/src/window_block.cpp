@@ -165,7 +165,7 @@ void WindowBlock<T>::choose_mode() {
   for (Index r = 0; r < rows; ++r)
     for (const Index offset : slab_rows_) merge(source_kernels().scan(source_ + r * source_strides_[0] + offset, width_));
   bounded_ = !exact_range(range);
-  bool weighted = false, wide = false;
+  bool weighted = plan_.negated, wide = false;
   for (int a = 0; a + 1 < depth_; ++a) wide = wide || slides(a);
   for (const SumAxis* axis : layout_.axes) weighted = weighted || !axis->weights.empty();
   slide_allowed_ = wide && !bounded_ && !weighted && !has_negative_zero();
@@ -219,9 +219,10 @@ void WindowBlock<T>::sum_source_rows(Index o) {
   const SumAxis& axis = *layout_.axes[0];
   const Index count = axis.count[static_cast<std::size_t>(o)], first = axis.first[static_cast<std::size_t>(o)];
   row_pointers_.resize(static_cast<std::size_t>(count));
-  row_weights_.resize(axis.weights.empty() ? 0 : static_cast<std::size_t>(count));
-  for (std::size_t r = 0; r < row_weights_.size(); ++r)
-    row_weights_[r] = axis.weights[static_cast<std::size_t>(first + static_cast<Index>(r) * axis.step)];
+  row_weights_.assign(axis.weights.empty() && !plan_.negated ? 0 : static_cast<std::size_t>(count),
+                      plan_.negated ? -1.0 : 1.0);
+  for (std::size_t r = 0; r < row_weights_.size() && !axis.weights.empty(); ++r)
+    row_weights_[r] *= axis.weights[static_cast<std::size_t>(first + static_cast<Index>(r) * axis.step)];
   const double* weights = row_weights_.empty() ? nullptr : row_weights_.data();
   Sums to = levels_[0];
   for (const Index offset : slab_rows_) {

@@ -122,7 +122,7 @@ T WindowBlock<T>::resolve(Index index, const SumDivisor& divisor, Index exact_di
     if (!std::signbit(divisor.zero)) sum.add(0.0);
     const Index lane = index % lanes_, output = range_.last_begin + index / lanes_;
     outputs_.back() = output;
-    add_cells(sum, 0, source_ + lane, 1);
+    add_cells(sum, 0, source_ + lane, plan_.negated ? -1 : 1);
   }
   return sum.template round_quotient<T>(exact_divisor);
 }

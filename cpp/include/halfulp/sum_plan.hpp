@@ -40,7 +40,8 @@ struct SumAxis {
 
 struct SumPlan {
   std::vector<SumAxis> axes;
-  Index divisor = 0;  // of every sum; 0: the product of the axes' factors
+  Index divisor = 0;      // of every sum; 0: the product of the axes' factors
+  bool negated = false;   // every term changes its sign before the sum
 };
 
 // The average over windows. `divisor` is divisor_override, or 0 for the number of counted cells.

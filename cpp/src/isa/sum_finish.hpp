@@ -84,7 +84,8 @@ Index finish_f64(Sums in, Index n, const SumDivisor& d, double* out, std::int32_
     double error = std::fabs(c) * relative;
     if constexpr (Mode == kDoubleBounded) {
       const double bound = in.bound[i] * inverse;
-      error = bound == 0.0 ? error : (std::fabs(c) + bound) * 0x1p-50 + bound;
+      // Asked of the bound itself: its quotient may underflow.
+      error = in.bound[i] == 0.0 ? error : (std::fabs(c) + bound) * 0x1p-50 + bound;
     }
     const double result = q + (c + error);
     out[i] = rest == 0.0 ? q : result;

@@ -8,18 +8,30 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp import _core
-from halfulp.kernels import adaptive_max_pool, conv, conv_transpose, global_max_pool, max_pool
+from halfulp.kernels import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    conv,
+    conv_transpose,
+    global_avg_pool,
+    global_max_pool,
+    max_pool,
+)
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
+    "adaptive_avg_pool",
     "adaptive_max_pool",
+    "avg_pool",
     "conv",
     "conv_transpose",
     "entries",
     "forward",
     "forward_with_indices",
     "get_num_threads",
+    "global_avg_pool",
     "global_max_pool",
     "jvp",
     "max_pool",

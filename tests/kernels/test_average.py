@@ -1,0 +1,187 @@
+"""The average kernels against the specification, bit for bit: values, JVP and VJP.
+
+An example draws a structure and tries it on a batch of element types, layouts and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import halfulp as hu
+from halfulp import _core
+from tests import strategies as draw
+
+CASES = 12
+
+
+def near_ties(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Small multiples of neighbouring numbers: many windows have a mean on or next to a rounding boundary."""
+    step = float(np.asarray(1, dtype)) * 2.0 ** -int(draw.ml_dtypes.finfo(dtype).nmant)
+    values = 1 + step * rng.integers(-2, 3, shape)
+    return (values * 2.0 ** rng.integers(-2, 2)).astype(dtype)
+
+
+def near_limits(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Numbers at one end of the exponent range: sums overflow at the last addition, quotients become subnormal."""
+    info = draw.ml_dtypes.finfo(dtype)
+    if rng.random() < 0.5:
+        return (float(info.max) * rng.choice([1, 1, -1, 0.5], shape)).astype(dtype)
+    return (float(info.smallest_subnormal) * rng.integers(-40, 41, shape)).astype(dtype)
+
+
+def cancelling(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Large numbers of both signs among small ones."""
+    large = float(np.asarray(2.0 ** rng.integers(4, 15), dtype))
+    return np.where(rng.random(shape) < 0.5, rng.choice([large, -large], shape), rng.normal(0, 1e-3, shape)).astype(
+        dtype
+    )
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Ordinary and special values, or some that are hard for sums."""
+    fills = (near_ties, near_limits, cancelling)
+    if rng.random() < 0.5:
+        return draw.random_array(rng, shape, dtype)
+    return fills[rng.integers(len(fills))](rng, shape, dtype)
+
+
+def check(op: Any, shape: tuple[int, ...], seed: int) -> None:
+    """A batch of inputs of this shape, every dtype and layout in turn."""
+    rng = np.random.default_rng(seed)
+    for _ in range(CASES):
+        dtype = rng.choice(np.array(draw.FLOATS, dtype=object))
+        check_case(op, values(rng, shape, dtype), rng)
+
+
+def check_case(op: Any, x: Any, rng: np.random.Generator) -> None:
+    layout, tangent_layout, cotangent_layout = (str(rng.choice(draw.LAYOUTS)) for _ in range(3))
+    what = f"{op} on {x.dtype} {x.shape} in {layout}"
+    given_x = draw.in_layout(x, layout)
+    expected = hu.spec.forward(op, x)
+    draw.assert_same_bits(op(given_x), expected, what)
+    tangent = values(rng, x.shape, x.dtype)
+    output, out_tangent = op.jvp((given_x,), (draw.in_layout(tangent, tangent_layout),))
+    draw.assert_same_bits(output, expected, f"jvp output of {what}")
+    draw.assert_same_bits(out_tangent, hu.spec.jvp(op, (x,), (tangent,))[1], f"jvp of {what}")
+    output, pullback = op.vjp(given_x)
+    draw.assert_same_bits(output, expected, f"vjp output of {what}")
+    cotangent = values(rng, expected.shape, x.dtype)
+    (dx,) = pullback(draw.in_layout(cotangent, cotangent_layout))
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), cotangent)[0], f"vjp of {what} in {cotangent_layout}")
+
+
+divisors = st.one_of(st.none(), st.integers(-12, 12).filter(bool), st.sampled_from([2**53 + 1, -(2**62) - 3, 2**50]))
+
+
+@given(draw.windows(), draw.leading_axes, st.booleans(), divisors, draw.seeds)
+def test_sliding_windows_match_the_specification(
+    window: draw.Window, leading: tuple[int, ...], include: bool, divisor: int | None, seed: int
+) -> None:
+    op = hu.AvgPool(**window.arguments, count_include_pad=include, divisor_override=divisor)
+    check(op, leading + window.spatial, seed)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.one_of(st.none(), st.integers(1, 9))), min_size=1, max_size=3),
+    draw.leading_axes,
+    draw.seeds,
+)
+def test_adaptive_bins_match_the_specification(
+    axes: list[tuple[int, int | None]], leading: tuple[int, ...], seed: int
+) -> None:
+    check(hu.AdaptiveAvgPool(tuple(size for _, size in axes)), leading + tuple(size for size, _ in axes), seed)
+
+
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=3), draw.leading_axes, st.booleans(), draw.seeds)
+def test_global_windows_match_the_specification(
+    spatial: list[int], leading: tuple[int, ...], keepdims: bool, seed: int
+) -> None:
+    check(hu.GlobalAvgPool(len(spatial), keepdims=keepdims), leading + tuple(spatial), seed)
+
+
+LARGE = [
+    (hu.AvgPool((3, 3), stride=2, padding=1), (2, 11, 70)),
+    (hu.AvgPool((9, 17), stride=1, padding=4), (1, 17, 43)),
+    (hu.AvgPool((2, 2)), (2, 8, 64)),
+    (hu.AvgPool((3, 3), stride=(1, 3), padding=1, count_include_pad=False), (2, 9, 60)),
+    (hu.AvgPool((11,), stride=2, padding=5, dilation=2), (2, 150)),
+    (hu.AvgPool((5, 3, 5), stride=(1, 2, 1), padding=2, count_include_pad=False), (7, 6, 20)),
+    (hu.AdaptiveAvgPool((5, 7)), (2, 11, 45)),
+    (hu.AdaptiveAvgPool((4, 4)), (4, 16, 16)),
+    (hu.GlobalAvgPool(2), (3, 21, 51)),
+]
+
+
+@pytest.mark.parametrize(("op", "shape"), LARGE, ids=lambda value: str(value))
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_rows_long_enough_for_vectors_match_the_specification(op: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    rng = np.random.default_rng(len(shape) + shape[-1])
+    for fill in (near_ties, cancelling, near_limits, draw._sprinkled):
+        check_case(op, fill(rng, shape, dtype), rng)
+
+
+@pytest.fixture
+def any_isa() -> Iterator[list[str]]:
+    chosen = _core.get_isa()
+    yield _core.available_isas()
+    _core.set_isa(chosen)
+
+
+@pytest.mark.parametrize(("op", "shape"), LARGE, ids=lambda value: str(value))
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_threads_instruction_sets_batches_and_layouts_change_no_bit(
+    op: Any, shape: tuple[int, ...], dtype: Any, any_isa: list[str]
+) -> None:
+    rng = np.random.default_rng(shape[-1])
+    x = draw._sprinkled(rng, (2, *shape), dtype)
+    output, pullback = op.vjp(x)
+    g = draw._sprinkled(rng, output.shape, dtype)
+    (dx,) = pullback(g)
+    for isa in any_isa:
+        _core.set_isa(isa)
+        for threads in (1, 2, 8):
+            hu.set_num_threads(threads)
+            draw.assert_same_bits(op(x), output, f"{isa} {threads}")
+            draw.assert_same_bits(pullback(g)[0], dx, f"{isa} {threads}")
+        hu.set_num_threads(0)
+        draw.assert_same_bits(op(draw.in_layout(x, "fortran")), output, isa)
+        draw.assert_same_bits(np.stack([op(x[0]), op(x[1])]), output, isa)
+
+
+def test_windows_with_too_many_sizes_for_a_common_denominator_are_exact() -> None:
+    op = hu.AvgPool((41,), stride=1, padding=20, count_include_pad=False)
+    rng = np.random.default_rng(5)
+    for dtype in draw.FLOATS:
+        x = rng.standard_normal((2, 50)).astype(dtype)
+        for g in (rng.standard_normal((2, 50)), rng.choice([0.0, -0.0, 1.0, -1.0], (2, 50)), np.full((2, 50), np.inf)):
+            cotangent = g.astype(dtype)
+            draw.assert_same_bits(op.vjp(x)[1](cotangent)[0], hu.spec.vjp(op, (x,), cotangent)[0])
+
+
+def test_an_average_keeps_the_sign_of_negative_zeros_only_if_all_are() -> None:
+    x = np.array([-0.0, -0.0, 0.0, -0.0], np.float32)
+    assert np.signbit(hu.AvgPool((2,), stride=1)(x)).tolist() == [True, False, False]
+    assert not np.signbit(hu.AvgPool((2,), stride=2, padding=1)(-np.zeros(2, np.float32))).any()
+
+
+def test_integers_are_refused_by_name_of_astype_I1() -> None:
+    with pytest.raises(hu.DTypeError, match=r"avg_pool1d: input dtype=int64: .*astype.* \[I1\]"):
+        hu.AvgPool((2,))(np.arange(4))
+
+
+def test_a_tangent_of_another_type_is_refused_I4() -> None:
+    x = np.zeros(4)
+    with pytest.raises(hu.DTypeError, match=r"\[I4\]"):
+        hu.AvgPool((2,)).jvp((x,), (x.astype(np.float32),))
+
+
+def test_a_cotangent_of_another_shape_is_refused_I5() -> None:
+    _, pullback = hu.AvgPool((2,)).vjp(np.zeros(4))
+    with pytest.raises(hu.ShapeError, match=r"\[I5\]"):
+        pullback(np.zeros(3))
