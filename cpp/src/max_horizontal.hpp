@@ -8,26 +8,25 @@
 
 namespace halfulp {
 
-// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 2, 4, 8, ... cells from
-// pairs of half their size, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows.
+// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 2, 4, 8, ... cells
+// from pairs of half their size, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum
+// allows. Doubling computes a window at every place, then picks every stride-th.
 class RowWindows {
  public:
   RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
     const Index steps = std::bit_width(static_cast<std::uint64_t>(axis.kernel)) + 1;
     doubling_ = axis.kernel > 8 && axis.kernel > 2 * axis.stride * steps;
     ways_ = doubling_ ? 1 : axis.stride;
-    // Doubling computes a window at every place, then picks every stride-th.
-    dense_ = doubling_ ? (axis.output - 1) * axis.stride + 1 : axis.output;
   }
 
   template <class C>
-  RowShape shape() const {
+  RowShape shape(Index rows) const {
     const Index places = std::max(axis_.before + axis_.size, (axis_.output - 1) * axis_.stride + axis_.extent());
-    return {axis_.size, axis_.before, ways_, lanes_, padded_length<C>((places / ways_ + 2) * lanes_ + 3 * kRowSlack)};
+    const Index per_way = (places + ways_ - 1) / ways_;
+    return {axis_.size, axis_.before, ways_, lanes_, padded_length<C>(per_way * lanes_), rows};
   }
 
   bool doubling() const noexcept { return doubling_; }
-  Index dense() const noexcept { return dense_; }
   const Axis& axis() const noexcept { return axis_; }
   Index lanes() const noexcept { return lanes_; }
 
@@ -44,37 +43,30 @@ class RowWindows {
   Index lanes_;
   bool doubling_;
   Index ways_;
-  Index dense_;
 };
 
-// Runs the doubling: step(from, to, distance, n) makes `to` from `from` and itself `distance` items further, from being 0
-// for the loaded row, 1 and 2 for two scratch rows. Returns the scratch row that has the result.
+// Runs the doubling: step(from, to, distance, n) makes n items per row of `to` from `from` and itself `distance` items
+// further. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is 3, the result. For more than one cell.
 template <class Step>
-int run_doubling(const RowWindows& windows, Step&& step) {
+void run_doubling(const RowWindows& windows, Step&& step) {
   const Index k = windows.axis().kernel, unit = windows.axis().dilation * windows.lanes();
-  const Index out = windows.dense() * windows.lanes();
+  const Index dense = ((windows.axis().output - 1) * windows.axis().stride + 1) * windows.lanes();
   int from = 0;
   Index width = 1;
-  while (2 * width <= k) {
-    const int to = from == 1 ? 2 : 1;
-    // What remains to be covered to the right of the outputs after this step.
-    step(from, to, width * unit, out + (k - 2 * width) * unit);
+  while (width < k) {
+    const Index wider = std::min(2 * width, k);
+    const int to = wider == k ? 3 : from == 1 ? 2 : 1;
+    step(from, to, (wider - width) * unit, dense + (k - wider) * unit);
     from = to;
-    width *= 2;
+    width = wider;
   }
-  if (width < k) {
-    const int to = from == 1 ? 2 : 1;
-    step(from, to, (k - width) * unit, out);
-    from = to;
-  }
-  return from;
 }
 
-// Every stride-th place of a dense row.
+// Every stride-th place of dense rows, in place.
 template <class C>
-void pick(const C* dense, C* out, Index outputs, Index stride, Index lanes) {
-  for (Index o = 0; o < outputs; ++o)
-    for (Index lane = 0; lane < lanes; ++lane) out[o * lanes + lane] = dense[o * stride * lanes + lane];
+void pick(C* row, Index outputs, Index stride, Index lanes) {
+  for (Index o = 1; o < outputs; ++o)
+    for (Index lane = 0; lane < lanes; ++lane) row[o * lanes + lane] = row[o * stride * lanes + lane];
 }
 
 }  // namespace halfulp

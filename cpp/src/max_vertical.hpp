@@ -35,10 +35,24 @@ class VerticalAxis {
   VerticalAxis(const Axis& axis, const MaxPlan::Spans& spans, Index slice_length, bool paired)
       : axis_(axis), spans_(&spans) {
     const Index k = axis.kernel;
-    blocks_ = axis.dilation == 1 && k > 2 * axis.stride + 4;
+    blocks_ = by_blocks(axis);
     slots_ = blocks_ ? std::min(k, axis.size) : std::min(axis.extent(), axis.size);
     slices_ = Slices<C, P>(blocks_ ? 2 * slots_ + 1 : slots_, slice_length, paired);
     if (!blocks_) keys_.assign(static_cast<std::size_t>(slots_), -1);
+  }
+
+  static bool by_blocks(const Axis& axis) noexcept {
+    return axis.dilation == 1 && axis.kernel > 2 * axis.stride + 4;
+  }
+
+  // The last row that windows [begin, end) need.
+  Index last_row(Index begin, Index end) const noexcept {
+    Index last = 0;
+    for (Index o = begin; o < end; ++o) {
+      const auto i = static_cast<std::size_t>(o);
+      if (spans_->count[i] > 0) last = std::max(last, spans_->begin[i] + (spans_->count[i] - 1) * axis_.dilation);
+    }
+    return last;
   }
 
   // Forget everything: the next slices belong to another place.
@@ -62,6 +76,24 @@ class VerticalAxis {
     if (blocks_) block_taps(begin, begin + count, make, fold);
     else direct_taps(begin, count, make);
     return static_cast<int>(values.size());
+  }
+
+  // The same for small windows over the rows of a bank: taps point into it. fill(first, stop) puts rows there, as many
+  // as it holds, from the first that this output needs.
+  template <class Bank, class Fill>
+  int bank_taps(const Bank& bank, Index output, Fill&& fill) {
+    const Index count = spans_->count[static_cast<std::size_t>(output)];
+    values.clear();
+    pairs.clear();
+    if (count == 0) return 0;
+    const Index begin = spans_->begin[static_cast<std::size_t>(output)];
+    const Index end = begin + (count - 1) * axis_.dilation + 1;
+    if (!bank.holds(begin) || !bank.holds(end - 1)) fill(begin, std::min(begin + bank.capacity(), axis_.size));
+    for (Index i = 0; i < count; ++i) {
+      values.push_back(bank.value(begin + i * axis_.dilation));
+      pairs.push_back(bank.pair(begin + i * axis_.dilation));
+    }
+    return static_cast<int>(count);
   }
 
   std::vector<const C*> values;

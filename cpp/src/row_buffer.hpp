@@ -61,33 +61,43 @@ struct RowShape {
   Index before = 0;  // places of padding before them
   Index ways = 1;
   Index lanes = 1;
-  Index pitch = 0;  // items from one target to the next
+  Index pitch = 0;  // items from one row to the next
+  Index rows = 1;   // that the buffer holds
 };
 
-// T: the array's storage type. C: the buffer's type; a half-precision T is widened to float.
+// Loads rows of an array, one under the other. T: the array's storage type. C: the buffer's; a half-precision T is
+// widened to float.
 template <class T, class C, class Kernels>
 class RowLoader {
  public:
   RowLoader(const RowShape& shape, const Kernels& kernels, C padding)
-      : shape_(shape), kernels_(&kernels), buffer_(shape.pitch * shape.ways, padding) {
+      : shape_(shape), kernels_(&kernels), way_pitch_(shape.pitch * shape.rows + kRowSlack) {
+    set_padding(padding);
     widened_.assign(padded_length<C>(shape.cells * shape.lanes) + kRowSlack, C{});
   }
 
-  void set_padding(C padding) { buffer_.assign(shape_.pitch * shape_.ways, padding); }
+  void set_padding(C padding) { buffer_.assign(way_pitch_ * shape_.ways, padding); }
 
-  // Items of target `way` from place `place` on.
-  const C* at(Index way, Index place) const noexcept {
-    return buffer_.data() + way * shape_.pitch + place * shape_.lanes;
-  }
-  C* at(Index way, Index place) noexcept { return buffer_.data() + way * shape_.pitch + place * shape_.lanes; }
+  // Items of target `way` in row 0 from place `place` on; the next row is pitch() items further.
+  const C* at(Index way, Index place) const noexcept { return buffer_.data() + way * way_pitch_ + place * shape_.lanes; }
+  C* at(Index way, Index place) noexcept { return buffer_.data() + way * way_pitch_ + place * shape_.lanes; }
+  Index pitch() const noexcept { return shape_.pitch; }
 
-  // Loads the row whose cells lie `stride` bytes apart; true if one is NaN.
-  bool load(const char* source, Index stride) {
+  // Loads rows that lie `row_stride` bytes apart, their cells `stride` bytes apart; true if one is NaN.
+  bool load(const char* source, Index row_stride, Index stride, Index rows) {
     const Index n = shape_.cells * shape_.lanes;
-    if (n == 0) return false;
     const bool dense = stride == static_cast<Index>(sizeof(T)) * shape_.lanes;
-    if (!dense && shape_.lanes > 1) return load_places(source, stride);
-    return deal_out(dense ? as_run(source, n) : gathered(source, stride));
+    if constexpr (std::is_same_v<T, C>) {
+      if (dense && row_stride % static_cast<Index>(sizeof(T)) == 0)
+        return deal_out(reinterpret_cast<const C*>(source), row_stride / static_cast<Index>(sizeof(T)), 0, rows);
+    }
+    bool nan = false;
+    for (Index r = 0; r < rows; ++r) {
+      const char* row = source + r * row_stride;
+      if (!dense && shape_.lanes > 1) nan = load_places(row, stride, r) || nan;
+      else nan = deal_out(dense ? as_run(row, n) : gathered(row, stride), 0, r, 1) || nan;
+    }
+    return nan;
   }
 
  private:
@@ -103,58 +113,45 @@ class RowLoader {
 
   const C* gathered(const char* source, Index stride) {
     C* target = widened_.data();
-    for (Index w = 0; w < shape_.cells; ++w) target[w] = *as_run_of_one(source + w * stride);
+    for (Index w = 0; w < shape_.cells; ++w) {
+      if constexpr (is_half_pair<T, C>) target[w] = to_float(*reinterpret_cast<const T*>(source + w * stride));
+      else target[w] = *reinterpret_cast<const C*>(source + w * stride);
+    }
     return target;
   }
 
-  const C* as_run_of_one(const char* source) {
-    if constexpr (is_half_pair<T, C>) {
-      single_ = to_float(*reinterpret_cast<const T*>(source));
-      return &single_;
-    } else {
-      return reinterpret_cast<const C*>(source);
-    }
-  }
-
-  bool deal_out(const C* run) {
-    const Index ways = shape_.ways, lanes = shape_.lanes, first = shape_.before;
-    if (ways == 1) return kernels_->copy(run, at(0, first), shape_.cells * lanes);
+  // Rows of items of type C, `step` items apart, to the rows from `first_row` on.
+  bool deal_out(const C* run, Index step, Index first_row, Index rows) {
+    const Index ways = shape_.ways, lanes = shape_.lanes, before = shape_.before, down = first_row * shape_.pitch;
+    const RowRun dense{rows, shape_.cells * lanes, step, shape_.pitch};
+    if (ways == 1) return kernels_->copy(run, at(0, before) + down, dense);
     if (lanes == 1 && ways <= 3) {
       C* targets[3];
-      for (Index way = 0; way < ways; ++way) targets[way] = at((first + way) % ways, (first + way) / ways);
-      return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, shape_.cells);
+      for (Index way = 0; way < ways; ++way) targets[way] = at((before + way) % ways, (before + way) / ways) + down;
+      return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, dense);
     }
     bool nan = false;
-    Index way = first % ways, place = first / ways;
     for (Index w = 0; w < shape_.cells; ++w) {
-      if (lanes == 1) {
-        *at(way, place) = run[w];
-        nan = nan || run[w] != run[w];
-      } else {
-        nan = kernels_->copy(run + w * lanes, at(way, place), lanes) || nan;
-      }
-      if (++way == ways) {
-        way = 0;
-        ++place;
-      }
+      C* target = at((before + w) % ways, (before + w) / ways) + down;
+      nan = kernels_->copy(run + w * lanes, target, {rows, lanes, step, shape_.pitch}) || nan;
     }
     return nan;
   }
 
-  bool load_places(const char* source, Index stride) {
+  bool load_places(const char* source, Index stride, Index row) {
     bool nan = false;
     for (Index w = 0; w < shape_.cells; ++w) {
-      const Index padded = shape_.before + w;
-      const C* run = as_run(source + w * stride, shape_.lanes);
-      nan = kernels_->copy(run, at(padded % shape_.ways, padded / shape_.ways), shape_.lanes) || nan;
+      const Index place = shape_.before + w;
+      C* target = at(place % shape_.ways, place / shape_.ways) + row * shape_.pitch;
+      nan = kernels_->copy(as_run(source + w * stride, shape_.lanes), target, {1, shape_.lanes, 0, 0}) || nan;
     }
     return nan;
   }
 
   RowShape shape_;
   const Kernels* kernels_;
+  Index way_pitch_;
   RowBuffer<C> buffer_, widened_;
-  C single_{};
 };
 
 // Writes n items of type C as items of type T, `stride` bytes apart in places of `lanes`.

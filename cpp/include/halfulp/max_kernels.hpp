@@ -14,22 +14,31 @@ inline constexpr std::int64_t kRowSlack = 128;
 // as no cell; `propagate` lets a NaN win.
 enum class MaxRule : std::uint8_t { clean, absent, propagate };
 
+// Rows of equal length: `count` rows of `items`, `from_step` and `to_step` items apart.
+struct RowRun {
+  std::int64_t count = 1;
+  std::int64_t items = 0;
+  std::int64_t from_step = 0;
+  std::int64_t to_step = 0;
+};
+
 // C: the type of the values. P: what travels with a value, an integer or a C, as wide as C.
 template <class C, class P>
 struct MaxRowKernels {
-  // out[i] = the winner of taps[0][i], taps[1][i], ... in that order; count >= 1. out may be one of the taps.
-  using Fold = void (*)(const C* const* taps, int count, C* out, std::int64_t n);
+  // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
+  // there is one row.
+  using Fold = void (*)(const C* const* taps, int count, C* out, const RowRun& rows);
   // The same with what travels along; `add` is added to it if it is an integer.
   using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add,
-                            std::int64_t n);
-  Fold fold[3][2];        // [rule][last]
+                            const RowRun& rows);
+  Fold fold[3][2];  // [rule][last]
   Fold fold_exact[3][2];
   FoldPair fold_pair[2][2];  // clean and absent
-  // Copies n items and tells whether one is NaN.
-  bool (*copy)(const C* source, C* target, std::int64_t n);
-  // Deals n items out to two or three targets in turn.
-  bool (*deal2)(const C* source, C* const* targets, std::int64_t n);
-  bool (*deal3)(const C* source, C* const* targets, std::int64_t n);
+  // Copies rows and tells whether an item is NaN.
+  bool (*copy)(const C* source, C* target, const RowRun& rows);
+  // Deals the items of rows out to two or three targets in turn.
+  bool (*deal2)(const C* source, C* const* targets, const RowRun& rows);
+  bool (*deal3)(const C* source, C* const* targets, const RowRun& rows);
 };
 
 struct MaxKernels {

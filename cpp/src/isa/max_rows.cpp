@@ -23,88 +23,90 @@ inline auto takes_over(const V& x, const V& best) {
   }
 }
 
+template <class C, int Count>
+struct Taps {  // pointers of a known number of taps stay in registers
+  const C* pointers[Count > 0 ? Count : 1];
+  const C* const* given;
+  Taps(const C* const* taps, int64_t offset) : given(taps) {
+    for (int t = 0; t < Count; ++t) pointers[t] = taps[t] + offset;
+  }
+  const C* operator()(int t, int64_t offset) const {
+    if constexpr (Count > 0) return pointers[t];
+    else return given[t] + offset;
+  }
+};
+
 template <class C, MaxRule Rule, bool Last, int Count>
-inline Vector<C> fold_at(const C* const* taps, int count, int64_t i) {
-  Vector<C> best = load(taps[0] + i);
+inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, int64_t i) {
+  Vector<C> best = load(taps(0, offset) + i);
   for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-    const Vector<C> x = load(taps[t] + i);
+    const Vector<C> x = load(taps(t, offset) + i);
     best = select(takes_over<C, Rule, Last>(x, best), x, best);
   }
   return best;
 }
 
-template <class C, MaxRule Rule, bool Last, int Count>
-void fold_counted(const C* const* given, int count, C* out, int64_t n) {
-  const C* taps[Count > 0 ? Count : 1];
-  const C* const* source = given;
-  if constexpr (Count > 0) {  // pointers in registers
-    for (int t = 0; t < Count; ++t) taps[t] = given[t];
-    source = taps;
+// Exact: whole vectors, then one that ends at n and overlaps its neighbour; a row shorter than a vector goes by way of a
+// buffer.
+template <class C, MaxRule Rule, bool Last, int Count, bool Exact>
+void fold_counted(const C* const* given, int count, C* out, const RowRun& rows) {
+  const int64_t n = rows.items, whole = Exact ? n / kLanes<C> * kLanes<C> : n;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t offset = r * rows.from_step;
+    const Taps<C, Count> taps(given, offset);
+    C* const target = out + r * rows.to_step;
+    for (int64_t i = 0; i < whole; i += kLanes<C>)
+      store(target + i, fold_at<C, Rule, Last, Count>(taps, count, offset, i));
+    if (!Exact || whole == n) continue;
+    if (n >= kLanes<C>) {
+      const int64_t i = n - kLanes<C>;
+      store(target + i, fold_at<C, Rule, Last, Count>(taps, count, offset, i));
+      continue;
+    }
+    C rest[kLanes<C>];
+    store(rest, fold_at<C, Rule, Last, Count>(taps, count, offset, 0));
+    for (int64_t i = 0; i < n; ++i) target[i] = rest[i];
   }
-  for (int64_t i = 0; i < n; i += kLanes<C>) store(out + i, fold_at<C, Rule, Last, Count>(source, count, i));
 }
 
-template <class C, MaxRule Rule, bool Last>
-void fold(const C* const* taps, int count, C* out, int64_t n) {
+template <class C, MaxRule Rule, bool Last, bool Exact>
+void fold(const C* const* taps, int count, C* out, const RowRun& rows) {
   switch (count) {
-    case 2: return fold_counted<C, Rule, Last, 2>(taps, count, out, n);
-    case 3: return fold_counted<C, Rule, Last, 3>(taps, count, out, n);
-    default: return fold_counted<C, Rule, Last, 0>(taps, count, out, n);
+    case 2: return fold_counted<C, Rule, Last, 2, Exact>(taps, count, out, rows);
+    case 3: return fold_counted<C, Rule, Last, 3, Exact>(taps, count, out, rows);
+    default: return fold_counted<C, Rule, Last, 0, Exact>(taps, count, out, rows);
   }
-}
-
-// Whole vectors, then one that ends at n and overlaps its neighbour; a row shorter than a vector goes by way of a buffer.
-template <class C, MaxRule Rule, bool Last>
-void fold_exact(const C* const* taps, int count, C* out, int64_t n) {
-  const int64_t whole = n / kLanes<C> * kLanes<C>;
-  fold<C, Rule, Last>(taps, count, out, whole);
-  if (whole == n) return;
-  if (n >= kLanes<C>) {
-    const int64_t i = n - kLanes<C>;
-    store(out + i, fold_at<C, Rule, Last, 0>(taps, count, i));
-    return;
-  }
-  C rest[kLanes<C>];
-  store(rest, fold_at<C, Rule, Last, 0>(taps, count, 0));
-  std::memcpy(out, rest, static_cast<std::size_t>(n) * sizeof(C));
 }
 
 template <class C, class P, MaxRule Rule, bool Last, int Count>
 void fold_pair_counted(const C* const* given, const P* const* pairs_given, int count, C* out, P* out_pair, P add,
-                       int64_t n) {
-  const C* taps[Count > 0 ? Count : 1];
-  const P* pairs[Count > 0 ? Count : 1];
-  const C* const* source = given;
-  const P* const* pair_source = pairs_given;
-  if constexpr (Count > 0) {
-    for (int t = 0; t < Count; ++t) {
-      taps[t] = given[t];
-      pairs[t] = pairs_given[t];
+                       const RowRun& rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t offset = r * rows.from_step;
+    const Taps<C, Count> taps(given, offset);
+    const Taps<P, Count> pairs(pairs_given, offset);
+    for (int64_t i = 0; i < rows.items; i += kLanes<C>) {
+      Vector<C> best = load(taps(0, offset) + i);
+      Vector<P> pair = load(pairs(0, offset) + i);
+      for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
+        const Vector<C> x = load(taps(t, offset) + i);
+        const auto mask = takes_over<C, Rule, Last>(x, best);
+        best = select(mask, x, best);
+        pair = select(mask, load(pairs(t, offset) + i), pair);
+      }
+      if constexpr (!std::is_floating_point_v<P>) pair += add;
+      store(out + r * rows.to_step + i, best);
+      store(out_pair + r * rows.to_step + i, pair);
     }
-    source = taps;
-    pair_source = pairs;
-  }
-  for (int64_t i = 0; i < n; i += kLanes<C>) {
-    Vector<C> best = load(source[0] + i);
-    Vector<P> pair = load(pair_source[0] + i);
-    for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-      const Vector<C> x = load(source[t] + i);
-      const auto mask = takes_over<C, Rule, Last>(x, best);
-      best = select(mask, x, best);
-      pair = select(mask, load(pair_source[t] + i), pair);
-    }
-    if constexpr (!std::is_floating_point_v<P>) pair += add;
-    store(out + i, best);
-    store(out_pair + i, pair);
   }
 }
 
 template <class C, class P, MaxRule Rule, bool Last>
-void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, int64_t n) {
+void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, const RowRun& rows) {
   switch (count) {
-    case 2: return fold_pair_counted<C, P, Rule, Last, 2>(taps, pairs, count, out, out_pair, add, n);
-    case 3: return fold_pair_counted<C, P, Rule, Last, 3>(taps, pairs, count, out, out_pair, add, n);
-    default: return fold_pair_counted<C, P, Rule, Last, 0>(taps, pairs, count, out, out_pair, add, n);
+    case 2: return fold_pair_counted<C, P, Rule, Last, 2>(taps, pairs, count, out, out_pair, add, rows);
+    case 3: return fold_pair_counted<C, P, Rule, Last, 3>(taps, pairs, count, out, out_pair, add, rows);
+    default: return fold_pair_counted<C, P, Rule, Last, 0>(taps, pairs, count, out, out_pair, add, rows);
   }
 }
 
@@ -137,65 +139,92 @@ class NanWatch {
 };
 
 template <class C>
-bool copy(const C* source, C* target, int64_t n) {
-  NanWatch<C> watch;
+void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
   int64_t i = 0;
   for (; i + kLanes<C> <= n; i += kLanes<C>) {
     const Vector<C> v = load(source + i);
     watch.see(v);
     store(target + i, v);
   }
-  if (i < n && n >= kLanes<C>) {  // the last vector ends at n
+  if (i == n) return;
+  if (n >= kLanes<C>) {  // the last vector ends at n
     const Vector<C> v = load(source + n - kLanes<C>);
     watch.see(v);
     store(target + n - kLanes<C>, v);
-    return watch.found();
+    return;
   }
   for (; i < n; ++i) {
     watch.see_one(source[i]);
     target[i] = source[i];
   }
+}
+
+template <class C>
+bool copy(const C* source, C* target, const RowRun& rows) {
+  NanWatch<C> watch;
+  for (int64_t r = 0; r < rows.count; ++r)
+    copy_row(source + r * rows.from_step, target + r * rows.to_step, rows.items, watch);
   return watch.found();
 }
 
-template <class C, int Ways>
-bool deal(const C* source, C* const* targets, int64_t n) {
-  NanWatch<C> watch;
-  int64_t i = 0;  // items taken; each target has i / Ways
 #if defined(__GNUC__) || defined(__clang__)
-  if constexpr (Ways == 2) {
-    C* const first = targets[0];
-    C* const second = targets[1];
-    for (; i + 2 * kLanes<C> <= n; i += 2 * kLanes<C>) {
-      const Vector<C> a = load(source + i), b = load(source + i + kLanes<C>);
-      watch.see(a);
-      watch.see(b);
-      store(first + i / 2, even<C>(a, b));
-      store(second + i / 2, odd<C>(a, b));
-    }
+template <class C>
+inline void deal_pair(const C* source, C* first, C* second, NanWatch<C>& watch) {
+  const Vector<C> a = load(source), b = load(source + kLanes<C>);
+  watch.see(a);
+  watch.see(b);
+  store(first, even<C>(a, b));
+  store(second, odd<C>(a, b));
+}
+
+// How many items, a multiple of two, vectors deal out of a row of n.
+template <class C>
+inline int64_t deal_pairs(const C* source, C* first, C* second, int64_t n, NanWatch<C>& watch) {
+  constexpr int64_t step = 2 * kLanes<C>;
+  if (n < step) return 0;
+  const int64_t pairs = n / 2 * 2;
+  for (int64_t i = 0; i + step <= pairs; i += step) deal_pair(source + i, first + i / 2, second + i / 2, watch);
+  if (pairs % step != 0) {  // the last step ends with the pairs and overlaps its neighbour
+    const int64_t i = pairs - step;
+    deal_pair(source + i, first + i / 2, second + i / 2, watch);
   }
+  return pairs;
+}
 #endif
-  for (; i + Ways <= n; i += Ways) {
-    for (int way = 0; way < Ways; ++way) {
-      watch.see_one(source[i + way]);
-      targets[way][i / Ways] = source[i + way];
+
+template <class C, int Ways>
+bool deal(const C* source, C* const* targets, const RowRun& rows) {
+  NanWatch<C> watch;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const from = source + r * rows.from_step;
+    C* to[Ways];
+    for (int way = 0; way < Ways; ++way) to[way] = targets[way] + r * rows.to_step;
+    int64_t i = 0;  // items taken; each target has i / Ways
+#if defined(__GNUC__) || defined(__clang__)
+    if constexpr (Ways == 2) i = deal_pairs(from, to[0], to[1], rows.items, watch);
+#endif
+    for (; i + Ways <= rows.items; i += Ways) {
+      for (int way = 0; way < Ways; ++way) {
+        watch.see_one(from[i + way]);
+        to[way][i / Ways] = from[i + way];
+      }
     }
-  }
-  for (int way = 0; i + way < n; ++way) {
-    watch.see_one(source[i + way]);
-    targets[way][i / Ways] = source[i + way];
+    for (int way = 0; i + way < rows.items; ++way) {
+      watch.see_one(from[i + way]);
+      to[way][i / Ways] = from[i + way];
+    }
   }
   return watch.found();
 }
 
 template <class C, class P>
 constexpr MaxRowKernels<C, P> kernels() {
-  return {{{fold<C, MaxRule::clean, false>, fold<C, MaxRule::clean, true>},
-           {fold<C, MaxRule::absent, false>, fold<C, MaxRule::absent, true>},
-           {fold<C, MaxRule::propagate, false>, fold<C, MaxRule::propagate, true>}},
-          {{fold_exact<C, MaxRule::clean, false>, fold_exact<C, MaxRule::clean, true>},
-           {fold_exact<C, MaxRule::absent, false>, fold_exact<C, MaxRule::absent, true>},
-           {fold_exact<C, MaxRule::propagate, false>, fold_exact<C, MaxRule::propagate, true>}},
+  return {{{fold<C, MaxRule::clean, false, false>, fold<C, MaxRule::clean, true, false>},
+           {fold<C, MaxRule::absent, false, false>, fold<C, MaxRule::absent, true, false>},
+           {fold<C, MaxRule::propagate, false, false>, fold<C, MaxRule::propagate, true, false>}},
+          {{fold<C, MaxRule::clean, false, true>, fold<C, MaxRule::clean, true, true>},
+           {fold<C, MaxRule::absent, false, true>, fold<C, MaxRule::absent, true, true>},
+           {fold<C, MaxRule::propagate, false, true>, fold<C, MaxRule::propagate, true, true>}},
           {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::clean, true>},
            {fold_pair<C, P, MaxRule::absent, false>, fold_pair<C, P, MaxRule::absent, true>}},
           copy<C>,

@@ -1,0 +1,173 @@
+// The finished rows of hard max's last axis, many at a time: loading and folding a band of rows in single calls costs
+// less than row by row, and no load waits for a store just made.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "max_horizontal.hpp"
+#include "max_plane.hpp"
+
+namespace halfulp {
+
+enum class Travels { nothing, tangent, index, code };
+
+// An integer that travels is linear in the coordinates of the cell, so that no division is needed to read it: the flat
+// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place.
+struct Coordinates {
+  Coordinates(const MaxPlan& plan, Travels travels) : weights(plan.axes.size()) {
+    const bool code = travels == Travels::code;
+    if (code)
+      for (const Axis& axis : plan.axes) multiple = std::lcm(multiple, axis.dilation);
+    Index step = 1;
+    for (std::size_t a = plan.axes.size(); a-- > 0;) {
+      const Axis& axis = plan.axes[a];
+      weights[a] = code ? step * (multiple / axis.dilation) : step;
+      largest += weights[a] * (axis.size + axis.before + 1);
+      step *= code ? axis.kernel : axis.size;
+    }
+  }
+  std::vector<Index> weights;  // one per axis
+  Index multiple = 1;
+  Index largest = 0;
+};
+
+template <class T, class C, class P>
+class RowBank {
+ public:
+  using Kernels = MaxRowKernels<C, P>;
+
+  RowBank(const MaxPlan& plan, const Kernels& kernels, Travels travels, Index lanes, Index rows)
+      : axis_(plan.axes.back()),
+        kernels_(kernels),
+        travels_(travels),
+        last_(plan.ties == Ties::last ? 1 : 0),
+        rows_(rows),
+        windows_(axis_, lanes),
+        shape_(windows_.shape<C>(rows)),
+        loader_(shape_, kernels, C{}) {
+    row_length = padded_length<C>(axis_.output * lanes);
+    const Index items = shape_.pitch * rows + kRowSlack;
+    values_.assign(items, C{});
+    windows_.taps(loader_, taps_);
+    if (windows_.doubling())
+      for (auto& scratch : scratch_) scratch.assign(items, C{});
+    if (travels_ != Travels::nothing) prepare_pairs(Coordinates(plan, travels), items);
+  }
+
+  // The rule for values that come; padding then loses against every cell.
+  void set_rule(MaxRule rule) {
+    if (ready_ && rule_ == rule) return;
+    const C lowest = std::is_floating_point_v<C> ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
+    loader_.set_padding(rule == MaxRule::absent ? std::numeric_limits<C>::quiet_NaN() : lowest);
+    rule_ = rule;
+    ready_ = true;
+  }
+
+  // Fills the bank with the windows of rows [first, stop) of a plane; true if a NaN was loaded. Row 0 of the array is at x
+  // and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
+  bool fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first, Index stop) {
+    begin_ = first;
+    end_ = stop;
+    const Index x_step = row_axis < 0 ? 0 : plane.x.strides[row_axis];
+    const bool nan = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
+    if constexpr (std::is_floating_point_v<P>) {
+      if (travels_ == Travels::tangent) {
+        const Index step = row_axis < 0 ? 0 : plane.tangent.strides[row_axis];
+        pair_loader_->load(tangent + first * step, step, plane.tangent.strides[row_axis + 1], stop - first);
+      }
+      fold_rows(P{});
+    } else {
+      fold_rows(static_cast<P>(base + first * row_weight_));
+    }
+    return nan;
+  }
+
+  bool holds(Index row) const noexcept { return row >= begin_ && row < end_; }
+  void forget() noexcept { begin_ = end_ = 0; }
+  Index capacity() const noexcept { return rows_; }
+  Index pitch() const noexcept { return shape_.pitch; }
+  const C* value(Index row) const noexcept { return values_.data() + (row - begin_) * shape_.pitch; }
+  const P* pair(Index row) const noexcept {
+    return travels_ == Travels::nothing ? nullptr : pairs_.data() + (row - begin_) * shape_.pitch;
+  }
+
+  void fold(const C* const* values, const P* const* pairs, int count, C* value, P* pair, P add, const RowRun& rows) const {
+    if (travels_ == Travels::nothing) return kernels_.fold[static_cast<int>(rule_)][last_](values, count, value, rows);
+    kernels_.fold_pair[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, pair, add, rows);
+  }
+  void fold_exact(const C* const* values, int count, C* value, const RowRun& rows) const {
+    kernels_.fold_exact[static_cast<int>(rule_)][last_](values, count, value, rows);
+  }
+  MaxRule rule() const noexcept { return rule_; }
+
+  Index row_length = 0;  // items of a finished row, rounded up to vectors
+
+ private:
+  using PairLoader = RowLoader<std::conditional_t<std::is_floating_point_v<P>, T, P>, P, Kernels>;
+
+  void prepare_pairs(const Coordinates& coordinates, Index items) {
+    pair_loader_ = std::make_unique<PairLoader>(windows_.shape<P>(rows_), kernels_, P{});
+    pairs_.assign(items, P{});
+    windows_.taps(*pair_loader_, pair_taps_);
+    if (windows_.doubling())
+      for (auto& scratch : pair_scratch_) scratch.assign(items, P{});
+    if (travels_ == Travels::tangent) return;
+    // Integers do not depend on the data: the band holds them once for all, relative to its first row.
+    row_weight_ = coordinates.weights.size() > 1 ? coordinates.weights[coordinates.weights.size() - 2] : 0;
+    for (Index w = 0; w < axis_.size; ++w) {
+      P* target = pair_loader_->at((w + axis_.before) % shape_.ways, (w + axis_.before) / shape_.ways);
+      for (Index r = 0; r < rows_; ++r)
+        for (Index lane = 0; lane < shape_.lanes; ++lane)
+          target[r * shape_.pitch + lane] = static_cast<P>(w * coordinates.weights.back() + r * row_weight_);
+    }
+  }
+
+  // Rows lie one under the other, so a whole band is folded as if it were one row; what is computed between rows is not
+  // read.
+  void fold_rows(P add) {
+    const Index above = (end_ - begin_ - 1) * shape_.pitch;
+    if (!windows_.doubling()) {
+      fold(taps_.data(), pair_taps_.data(), static_cast<int>(taps_.size()), values_.data(), pairs_.data(), add,
+           {1, above + row_length, 0, 0});
+      return;
+    }
+    run_doubling(windows_, [&](int from, int to, Index distance, Index n) {
+      const C* v = from == 0 ? taps_[0] : scratch_[from - 1].data();
+      const C* two[] = {v, v + distance};
+      const P* p = travels_ == Travels::nothing ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
+      const P* two_pairs[] = {p, p == nullptr ? nullptr : p + distance};
+      fold(two, two_pairs, 2, to == 3 ? values_.data() : scratch_[to - 1].data(),
+           to == 3 ? pairs_.data() : pair_scratch_[to - 1].data(), to == 3 ? add : P{},
+           {1, padded_length<C>(above + n), 0, 0});
+    });
+    if (axis_.stride == 1) return;
+    for (Index r = 0; r < end_ - begin_; ++r) {
+      pick(values_.data() + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
+      if (travels_ != Travels::nothing)
+        pick(pairs_.data() + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
+    }
+  }
+
+  Axis axis_;
+  const Kernels& kernels_;
+  Travels travels_;
+  int last_;
+  Index rows_;
+  RowWindows windows_;
+  RowShape shape_;
+  RowLoader<T, C, Kernels> loader_;
+  std::unique_ptr<PairLoader> pair_loader_;
+  std::vector<const C*> taps_;
+  std::vector<const P*> pair_taps_;
+  RowBuffer<C> values_, scratch_[2];
+  RowBuffer<P> pairs_, pair_scratch_[2];
+  Index row_weight_ = 0;
+  MaxRule rule_ = MaxRule::clean;
+  bool ready_ = false;
+  Index begin_ = 0, end_ = 0;
+};
+
+}  // namespace halfulp
