@@ -88,8 +88,10 @@ def jvp(op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tu
     return entries[type(op)].jvp(op, primals, tangents)
 
 
-def vjp(op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
+def vjp(op: Operator, primals: tuple[Any, ...], wanted: tuple[bool, ...] | None = None) -> tuple[Any, Pullback]:
     """The value and a pullback from an output cotangent to a tuple of input cotangents.
+
+    For a convolution ``wanted`` says which of the three cotangents to compute; the others are None.
 
     >>> import numpy as np
     >>> from halfulp.records import MaxPool
@@ -97,7 +99,8 @@ def vjp(op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
     >>> pullback(np.array([5.0]))
     (array([0., 5.]),)
     """
-    return entries[type(op)].vjp(op, *primals)
+    rule = entries[type(op)].vjp
+    return rule(op, *primals) if wanted is None else rule(op, *primals, wanted=wanted)
 
 
 def get_num_threads() -> int:

@@ -99,8 +99,8 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     return output, _constant(output, dbias, op.ndim)
 
 
-def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
-    """The value, and a pullback that keeps its own copies of x and the weight."""
+def vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, True)) -> tuple[Any, Pullback]:
+    """The value, and a pullback that keeps its own copies of x and the weight; unwanted cotangents are None."""
     arrays = _inputs.as_arrays(op, primals)
     x, weight, bias = (None if a is None else a.copy(order="K") for a in arrays)
     assert x is not None
@@ -111,8 +111,11 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         g = _inputs.as_cotangent(op, cotangent, call.output_shape, dtype)
-        dx = call.pull_input(g, weight, x.shape)
-        return dx, call.pull_weight(g, x, weight), call.pull_bias(g) if has_bias else None
+        return (
+            call.pull_input(g, weight, x.shape) if wanted[0] else None,
+            call.pull_weight(g, x, weight) if wanted[1] else None,
+            call.pull_bias(g) if has_bias and wanted[2] else None,
+        )
 
     return output, pullback
 
