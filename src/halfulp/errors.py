@@ -66,6 +66,11 @@ CONSTRAINTS: dict[str, str] = {
     "E4": "only a scalar output may leave its cotangent out",
     "E5": "all values that meet in a node are of one scalar kind",
     "E6": "an operator has forward, jvp and vjp",
+    # The PyTorch bridge, which keeps PyTorch's own rules
+    "B1": "padding of a max or average pooling is at most half the kernel size",
+    "B2": "tensors are on the CPU",
+    "B3": "an input is (channels, …) or (batch, channels, …), and only its batch may be empty",
+    "B4": "padding='same' of a convolution takes stride 1 only",
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
     # ONNX models
     "O1": "a model is a whole, well-formed ONNX file of an operator set from 6 on",

@@ -1,0 +1,60 @@
+"""Arguments as ``torch.nn.functional`` takes them, as one integer per axis. The compiler traces this: kept plain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from halfulp.torch._errors import TorchShapeError
+
+T = TypeVar("T")
+
+
+def per_axis(operator: str, name: str, value: Any, ndim: int) -> tuple[int, ...]:
+    """An integer or a sequence of one or ``ndim`` integers, as ``ndim`` of them."""
+    if isinstance(value, (list, tuple, torch.Size)):
+        if len(value) == ndim:
+            return tuple(value)
+        if len(value) == 1:
+            return tuple(value) * ndim
+        raise TorchShapeError(operator, f"{name}={tuple(value)}", f"must be an integer or {ndim} of them", "W6")
+    return (value,) * ndim
+
+
+def stride_or_kernel(operator: str, stride: Any, kernel: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """The stride; None or an empty sequence means the kernel's size."""
+    if stride is None or (isinstance(stride, (list, tuple)) and len(stride) == 0):
+        return kernel
+    return per_axis(operator, "stride", stride, ndim)
+
+
+def check_half_padding(operator: str, kernel: Any, padding: Any) -> None:
+    """PyTorch's own rule for windows: padding is at most half the kernel."""
+    for k, p in zip(kernel, padding, strict=True):
+        if 2 * p > k:
+            raise TorchShapeError(
+                operator,
+                f"padding={tuple(padding)}",
+                f"must be at most half the kernel size {tuple(kernel)}, as in PyTorch",
+                "B1",
+            )
+
+
+def hashable(value: Any) -> Any:
+    """An argument as a memory's key: sequences as tuples."""
+    return tuple(hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+def remembered(function: Callable[..., T]) -> Callable[..., T]:
+    """The function with a memory, also for lists, which have no hash."""
+    memory = lru_cache(maxsize=1024, typed=True)(function)
+
+    def call(*arguments: Any) -> T:
+        try:
+            return memory(*arguments)
+        except TypeError:
+            return function(*map(hashable, arguments))
+
+    return call

@@ -1,0 +1,162 @@
+"""Convolution modules: PyTorch's own classes, parameters and state dicts, with our functions behind them.
+
+``precision`` is the only addition to the constructors; it is not part of a state dict.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+
+from halfulp.errors import PolicyError
+from halfulp.torch import conv, conv_transpose
+from halfulp.torch._errors import as_torch_error
+from torch import Tensor, nn
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+PRECISIONS = ("correct", "fast")
+
+
+class _Precise(nn.Module):
+    """A convolution with a choice of precision."""
+
+    precision = "correct"
+    _function: Any
+
+    def __init__(self, *arguments: Any, precision: str = "correct", **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        check_precision(type(self).__name__, precision)
+        self.precision = precision
+
+    def extra_repr(self) -> str:
+        shown: str = super().extra_repr()
+        return shown if self.precision == "correct" else f"{shown}, precision={self.precision!r}"
+
+
+class _Conv(_Precise):
+    """The forward of a convolution."""
+
+    weight: Any
+    bias: Any
+    stride: Any
+    padding: Any
+    padding_mode: Any
+    dilation: Any
+    groups: Any
+    _reversed_padding_repeated_twice: Any
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding = self.padding
+        if self.padding_mode != "zeros":  # PyTorch pads such inputs itself
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        output: Tensor = type(self)._function(
+            input, weight, bias, self.stride, padding, self.dilation, self.groups, precision=self.precision
+        )
+        return output
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolve the input."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class _ConvTranspose(_Precise):
+    """The forward of a transposed convolution."""
+
+    _ndim: int
+    _output_padding: Any
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """Convolve; ``output_size`` chooses among the sizes that the stride leaves open."""
+        extra = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, self._ndim, self.dilation
+        )
+        output: Tensor = type(self)._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            extra,
+            self.groups,
+            self.dilation,
+            precision=self.precision,
+        )
+        return output
+
+
+def check_precision(operator: str, precision: Any) -> None:
+    """One of the two words."""
+    if precision not in PRECISIONS:
+        error = PolicyError(operator, f"precision={precision!r}", "must be one of 'correct', 'fast'", "P4")
+        raise as_torch_error(error)
+
+
+class Conv1d(_Conv, nn.Conv1d):
+    """``torch.nn.Conv1d`` by :func:`halfulp.torch.conv1d`.
+
+    >>> Conv1d(3, 8, 5, padding="same")
+    Conv1d(3, 8, kernel_size=(5,), stride=(1,), padding=same)
+    """
+
+    _function = staticmethod(conv.conv1d)
+
+
+class Conv2d(_Conv, nn.Conv2d):
+    """``torch.nn.Conv2d`` by :func:`halfulp.torch.conv2d`.
+
+    >>> import torch
+    >>> ours, theirs = Conv2d(3, 8, 3), torch.nn.Conv2d(3, 8, 3)
+    >>> ours.load_state_dict(theirs.state_dict())
+    <All keys matched successfully>
+    """
+
+    _function = staticmethod(conv.conv2d)
+
+
+class Conv3d(_Conv, nn.Conv3d):
+    """``torch.nn.Conv3d`` by :func:`halfulp.torch.conv3d`.
+
+    >>> Conv3d(1, 2, 3, precision="fast")
+    Conv3d(1, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1), precision='fast')
+    """
+
+    _function = staticmethod(conv.conv3d)
+
+
+class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
+    """``torch.nn.ConvTranspose1d`` by :func:`halfulp.torch.conv_transpose1d`.
+
+    >>> import torch
+    >>> ConvTranspose1d(1, 1, 3, stride=2)(torch.zeros(1, 4), output_size=[10]).shape
+    torch.Size([1, 10])
+    """
+
+    _function = staticmethod(conv_transpose.conv_transpose1d)
+    _ndim = 1
+
+
+class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
+    """``torch.nn.ConvTranspose2d`` by :func:`halfulp.torch.conv_transpose2d`.
+
+    >>> import torch
+    >>> ConvTranspose2d(2, 1, 3)(torch.zeros(2, 4, 4)).shape
+    torch.Size([1, 6, 6])
+    """
+
+    _function = staticmethod(conv_transpose.conv_transpose2d)
+    _ndim = 2
+
+
+class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
+    """``torch.nn.ConvTranspose3d`` by :func:`halfulp.torch.conv_transpose3d`.
+
+    >>> import torch
+    >>> ConvTranspose3d(2, 1, 2)(torch.zeros(2, 1, 1, 1)).shape
+    torch.Size([1, 2, 2, 2])
+    """
+
+    _function = staticmethod(conv_transpose.conv_transpose3d)
+    _ndim = 3
