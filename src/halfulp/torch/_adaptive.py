@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from halfulp.torch._errors import TorchShapeError
 from torch import Tensor
+
+from halfulp.torch._errors import TorchShapeError
 
 
 def output_sizes(operator: str, output_size: Any, shape: Any, ndim: int) -> tuple[int, ...]:

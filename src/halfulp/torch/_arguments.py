@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
+
 from halfulp.torch._errors import TorchShapeError
 
 T = TypeVar("T")

@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from halfulp.errors import HalfulpError
 from halfulp.records import AvgPool
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define, to_front
 from halfulp.torch._tensors import as_array, direct, empty, in_format_of
-from torch import Tensor
 
 
 class Convolution(ABC):

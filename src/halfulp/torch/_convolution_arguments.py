@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.torch._errors import TorchDTypeError, TorchShapeError
 from halfulp.torch._tensors import require_cpu
-from torch import Tensor
 
 
 def convolve(

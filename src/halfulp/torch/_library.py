@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-import torch
 from halfulp.errors import HalfulpError
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._tensors import require_cpu
-from torch import Tensor
 
 NAMESPACE = "halfulp"
 _torch_library: Any = torch.library  # untyped

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
 import torch
+from torch import Tensor
+
 from halfulp.dispatch import indices as dispatch_indices
 from halfulp.errors import HalfulpError
 from halfulp.records import Operator
@@ -25,7 +26,6 @@ from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._fit import fitted
 from halfulp.torch._library import Context, define, to_front
 from halfulp.torch._tensors import as_array, direct, empty, in_format_of, require_cpu
-from torch import Tensor
 
 RecordOf = Callable[..., Operator]
 

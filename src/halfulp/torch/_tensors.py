@@ -6,12 +6,12 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.autograd import forward_ad
 
-import torch
 from halfulp.torch._errors import TorchDTypeError, TorchShapeError
-from torch import Tensor
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

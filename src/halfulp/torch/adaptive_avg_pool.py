@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from torch import Tensor
+
 from halfulp.records import AdaptiveAvgPool
 from halfulp.torch._adaptive import output_sizes, without_cells
 from halfulp.torch._pooling import LinearPooling, check_rank
-from torch import Tensor
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"]
 

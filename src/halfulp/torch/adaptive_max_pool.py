@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.records import AdaptiveMaxPool
 from halfulp.torch._adaptive import output_sizes, without_cells
 from halfulp.torch._pooling import SelectingPooling, check_rank
-from torch import Tensor
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
 

@@ -6,12 +6,13 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.records import Conv, ConvTranspose
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
 from halfulp.torch._convolution_arguments import convolve
 from halfulp.torch._errors import TorchShapeError
-from torch import Tensor
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
 
@@ -85,6 +86,8 @@ def _conv(
     precision: str,
     ndim: int,
 ) -> Tensor:
+    if weight.dim() != ndim + 2:
+        raise TorchShapeError(f"conv{ndim}d", f"weight shape={tuple(weight.shape)}", f"must have {ndim + 2} axes", "C2")
     # Only padding="same" asks for the kernel's size; leaving it out keeps symbolic sizes out of the memory.
     kernel = tuple(weight.shape[2:]) if isinstance(padding, str) else ()
     prepare = _parameters if torch.compiler.is_compiling() else _prepared

@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.records import Conv, ConvTranspose
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
 from halfulp.torch._convolution_arguments import convolve
-from torch import Tensor
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from torch import Tensor
+
 from halfulp.records import GlobalAvgPool, GlobalMaxPool
 from halfulp.torch._pooling import LinearPooling, SelectingPooling, check_rank
-from torch import Tensor
 
 __all__ = [
     "global_avg_pool1d",

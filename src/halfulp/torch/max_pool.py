@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.records import MaxPool
 from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
 from halfulp.torch._pooling import SelectingPooling, check_rank
-from torch import Tensor
 
 __all__ = ["max_pool1d", "max_pool2d", "max_pool3d"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch.nn.functional as F
+from torch import Tensor, nn
 
 from halfulp.errors import PolicyError
 from halfulp.torch import conv, conv_transpose
 from halfulp.torch._errors import as_torch_error
-from torch import Tensor, nn
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

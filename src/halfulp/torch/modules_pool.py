@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor, nn
+
 from halfulp.torch import adaptive_avg_pool as adaptive_avg
 from halfulp.torch import adaptive_max_pool as adaptive_max
 from halfulp.torch import avg_pool, global_pool, max_pool, smooth_max_pool
-from torch import Tensor, nn
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
+from torch import nn
 
 from halfulp.torch import modules_conv, modules_pool
 from halfulp.torch.adaptive_avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -19,7 +20,6 @@ from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.max_pool import max_pool1d, max_pool2d, max_pool3d
 from halfulp.torch.modules_conv import check_precision
-from torch import nn
 
 __all__ = ["Replacement", "patched", "replace"]
 

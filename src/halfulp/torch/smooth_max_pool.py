@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from halfulp.records import SmoothMaxPool
 from halfulp.torch._arguments import per_axis, remembered, stride_or_kernel
 from halfulp.torch._pooling import SmoothPooling, check_rank
-from torch import Tensor
 
 __all__ = ["smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d"]
 

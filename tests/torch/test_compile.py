@@ -1,0 +1,159 @@
+"""torch.compile, torch.export and torch.library.opcheck."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import halfulp.torch as ht
+from tests.torch.cases import CASES, IDS, Case
+
+every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
+# Warnings of the compiler itself, about its own use of Python and of PyTorch.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+
+
+def compiled(function: object, **options: object) -> object:
+    """One graph or an error; the backend that traces both ways but generates no C++, which is not ours to test."""
+    return torch.compile(function, fullgraph=True, backend="aot_eager", **options)
+
+
+@every_case
+def test_compile_forward_and_backward_in_one_graph(case: Case) -> None:
+    inputs = case.inputs(requires_grad=True)
+
+    def function(*tensors: torch.Tensor) -> torch.Tensor:
+        return case.function(*tensors).exp()
+
+    expected = function(*inputs)
+    output = compiled(function)(*inputs)
+    assert torch.equal(output, expected)
+    cotangent = torch.ones_like(expected)
+    for mine, other in zip(
+        torch.autograd.grad(output, inputs, cotangent), torch.autograd.grad(expected, inputs, cotangent), strict=True
+    ):
+        assert torch.equal(mine, other)
+
+
+def test_compile_with_inductor() -> None:
+    model = torch.nn.Sequential(ht.Conv2d(1, 2, 3), torch.nn.ReLU(), ht.MaxPool2d(2), ht.AvgPool2d(2))
+    x = torch.randn(1, 1, 12, 12, requires_grad=True)
+    output = torch.compile(model, fullgraph=True)(x)
+    expected = model(x)
+    assert torch.equal(output, expected)
+    assert torch.equal(*(torch.autograd.grad(y.sum(), x)[0] for y in (output, expected)))
+
+
+def test_compile_channels_last_with_inductor() -> None:
+    x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+    output = torch.compile(lambda a: ht.max_pool2d(a.sin(), 3, 2, 1).cos(), fullgraph=True)(x)
+    assert output.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(output, ht.max_pool2d(x.sin(), 3, 2, 1).cos())
+
+
+def test_compile_of_func_transforms() -> None:
+    x = torch.randn(1, 2, 6, dtype=torch.float64)
+    t = torch.randn_like(x)
+    function = CASES[1].function
+    pushed = compiled(lambda a, b: torch.func.jvp(function, (a,), (b,))[1])(x, t)
+    assert torch.equal(pushed, torch.func.jvp(function, (x,), (t,))[1])
+    gradient = compiled(torch.func.grad(lambda a: function(a).pow(2).sum()))(x)
+    assert torch.equal(gradient, torch.func.grad(lambda a: function(a).pow(2).sum())(x))
+    assert torch.equal(compiled(torch.vmap(lambda a: ht.avg_pool1d(a, 2)))(x), ht.avg_pool1d(x, 2))
+
+
+def test_compile_with_dynamic_shapes_compiles_once() -> None:
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        graphs.append(graph)
+        return graph.forward
+
+    function = torch.compile(lambda a: ht.max_pool2d(a, 3, 2, 1, ceil_mode=True), backend=backend, dynamic=True)
+    for size in (9, 12, 17):
+        x = torch.randn(2, 3, size, size + 1)
+        assert torch.equal(function(x), torch.nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True))
+    assert len(graphs) == 1
+
+
+@every_case
+def test_export_keeps_our_operators(case: Case) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            return case.function(*tensors)
+
+    inputs = case.inputs()
+    program = torch.export.export(Model(), inputs)
+    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert any(target.startswith("halfulp.") for target in targets), targets
+    assert torch.equal(program.module()(*inputs), case.function(*inputs))
+
+
+def test_export_with_a_dynamic_batch() -> None:
+    model = torch.nn.Sequential(ht.Conv2d(1, 2, 3), ht.MaxPool2d(2), ht.GlobalAvgPool2d())
+    batch = torch.export.Dim("batch", min=1, max=64)
+    program = torch.export.export(model, (torch.randn(2, 1, 8, 8),), dynamic_shapes=({0: batch},))
+    x = torch.randn(5, 1, 8, 8)
+    assert torch.equal(program.module()(x), model(x))
+
+
+WINDOW = ([2], [1], [1], [1], False, "first", "propagate")
+X = torch.randn(1, 2, 4, dtype=torch.float64)
+G = torch.randn(1, 2, 5, dtype=torch.float64)
+W = torch.randn(2, 1, 2, dtype=torch.float64)
+CONV = ([1], [1, 1], [1], 2, "correct")
+CONV_T = ([1], [0], [0], [1], 1, "correct")
+W_T = torch.randn(2, 1, 2, dtype=torch.float64)
+OPCHECKS = {
+    "max_pool": (X, *WINDOW),
+    "max_pool_with_indices": (X, *WINDOW),
+    "max_pool_tangent": (X, X, *WINDOW),
+    "max_pool_cotangent": (X, G, *WINDOW),
+    "avg_pool": (X, [2], [1], [1], False, True, None),
+    "avg_pool_cotangent": (G, [1, 2, 4], [2], [1], [1], False, True, None),
+    "smooth_max_pool": (X, [2], 1.5, [1], [1], [1], False),
+    "smooth_max_pool_tangent": (X, X, [2], 1.5, [1], [1], [1], False),
+    "smooth_max_pool_cotangent": (X, G, [2], 1.5, [1], [1], [1], False),
+    "adaptive_max_pool": (X, [2], "first", "propagate"),
+    "adaptive_max_pool_with_indices": (X, [2], "first", "propagate"),
+    "adaptive_max_pool_tangent": (X, X, [2], "first", "propagate"),
+    "adaptive_max_pool_cotangent": (X, X[..., :2], [2], "first", "propagate"),
+    "adaptive_avg_pool": (X, [2]),
+    "adaptive_avg_pool_cotangent": (X[..., :2], [1, 2, 4], [2]),
+    "global_max_pool": (X, 1, True, "all", "propagate"),
+    "global_max_pool_tangent": (X, X, 1, True, "all", "propagate"),
+    "global_max_pool_cotangent": (X, X[..., :1], 1, True, "all", "propagate"),
+    "global_avg_pool": (X, 1, False),
+    "global_avg_pool_cotangent": (X[..., 0], [1, 2, 4], 1, False),
+    "conv": (X, W, X[0, :, 0], *CONV),
+    "conv_tangent": (X, W, X, None, X[0, :, 0], *CONV),
+    "conv_input_cotangent": (G, W, [1, 2, 4], *CONV),
+    "conv_weight_cotangent": (G, X, [2, 1, 2], *CONV),
+    "conv_transpose": (X, W_T, None, *CONV_T),
+    "conv_transpose_tangent": (X, W_T, X, W_T, None, *CONV_T),
+    "conv_transpose_input_cotangent": (G[:, :1], W_T, [1, 2, 4], *CONV_T),
+    "conv_transpose_weight_cotangent": (G[:, :1], X, [2, 1, 2], *CONV_T),
+    "channel_sum": (X,),
+}
+
+
+def test_every_registered_operator_is_checked() -> None:
+    registered = {
+        name.split("::")[1].split(".")[0]
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("halfulp::")
+    }
+    assert registered == set(OPCHECKS)
+
+
+@pytest.mark.parametrize("name", OPCHECKS)
+def test_opcheck(name: str) -> None:
+    args = tuple(a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in OPCHECKS[name])
+    operator = getattr(torch.ops.halfulp, name).default
+    results = torch.library.opcheck(operator, args)
+    assert set(results.values()) == {"SUCCESS"}
