@@ -1,7 +1,7 @@
 """PyTorch's own operator samples: the same outputs, formats, gradients and refusals as ``torch.nn.functional``.
 
-The tensors of the samples are rounded to small integers, so that PyTorch's sums are exact and equality can be asked for:
-of every hard max and convolution bit for bit, and of averages up to the one rounding of their division.
+The tensors of the samples are rounded to small integers, so that PyTorch's sums are exact and equality can be asked
+for: of every hard max and convolution bit for bit, and of averages up to the one rounding of their division.
 """
 
 from __future__ import annotations
