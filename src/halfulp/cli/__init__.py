@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from halfulp.cli import check
+from halfulp.cli import check, completion, explain, show
 
 __all__ = ["main"]
 
@@ -20,15 +21,25 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"halfulp {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    check.add_to(commands)
+    for command in (check, show, explain, completion):
+        command.add_to(commands)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the result is the exit code."""
+    """Run a command; the result is the exit code.
+
+    >>> main(["explain", "I3", "W3"])
+    I3  the operator gets the number of inputs that it takes
+    W3  every stride is an integer >= 1
+    0
+    """
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except KeyboardInterrupt:
         print("halfulp: interrupted", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader, such as head, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from halfulp.conformance import Result
 
 __all__ = ["add_to"]
 
@@ -13,10 +20,17 @@ Compare backends with the exact, correctly rounded answer: shapes, values, NaN a
 reproducibility. Without a SUBJECT, halfulp itself is checked."""
 
 _EPILOG = """\
-subjects: halfulp, torch, torch-compile, torch-channels-last, jax, onnxruntime, openvino, numpy-naive, and
-module:object for a backend of your own: a function f(op, *inputs) -> array, with optional jvp and vjp.
+subjects:
+  halfulp, torch, torch-compile, torch-channels-last, jax, onnxruntime, openvino, numpy-naive, and
+  module:object for a backend of your own: a function f(op, *inputs) -> array, with optional jvp and vjp
 
-exit code: 0 if every subject meets what --fail-on asks, 1 if not, 2 for a wrong command line, 130 if interrupted."""
+examples:
+  halfulp check                                   halfulp itself, in under a minute
+  halfulp check torch jax --report report.html    two frameworks side by side
+  halfulp check torch --op conv --mode vjp --dtype float32 --cases 2000
+  halfulp check my_kernels:backend --fail-on "shape,nan,ties,ulps>2"
+
+exit code: 0 if every subject meets what --fail-on asks, 1 if not, 2 for a wrong command line, 130 if interrupted"""
 
 
 def add_to(commands: Any) -> None:
@@ -29,41 +43,151 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("subjects", nargs="*", metavar="SUBJECT", default=["halfulp"], help="what to check")
-    command.add_argument("--op", action="append", metavar="NAME", help="only this operator (repeatable)")
-    command.add_argument("--mode", action="append", metavar="MODE", help="forward, jvp or vjp (repeatable)")
-    command.add_argument("--dtype", action="append", metavar="DTYPE", help="only this element type (repeatable)")
-    command.add_argument(
-        "--cases", type=int, default=100, metavar="N", help="cases per operator, mode and dtype (%(default)s)"
-    )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn cases (%(default)s)")
-    command.add_argument(
-        "--fail-on", default="any", metavar="WORDS", help="aspects that must hold, comma-separated (%(default)s)"
-    )
+    _what(command.add_argument_group("what is checked"))
+    _how(command.add_argument_group("how"))
+    _output(command.add_argument_group("output"))
     command.set_defaults(run=run)
+
+
+def _what(group: Any) -> None:
+    group.add_argument("--op", action="append", metavar="NAME", help="only this operator (repeatable, or with commas)")
+    group.add_argument("--mode", action="append", metavar="MODE", help="forward, jvp or vjp (repeatable)")
+    group.add_argument("--dtype", action="append", metavar="DTYPE", help="only this element type (repeatable)")
+    group.add_argument(
+        "--cases",
+        type=_positive,
+        default=100,
+        metavar="N",
+        help="cases per operator, mode and element type (default %(default)s)",
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn cases (default %(default)s)")
+    group.add_argument(
+        "--fail-on",
+        default="any",
+        metavar="WORDS",
+        help="what must hold, comma-separated: aspects (shape, value, padding, nan, infinity, zero, ties, adjoint, "
+        "reproducible, error), ulps>N for larger rounding errors only, unsupported, any (default), none",
+    )
+
+
+def _how(group: Any) -> None:
+    cores = os.cpu_count() or 1
+    group.add_argument(
+        "--jobs",
+        type=_natural,
+        default=min(cores, 8),
+        metavar="N",
+        help="processes (default %(default)s); 0 runs without isolation",
+    )
+    group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://host:8786")
+    group.add_argument("--time-limit", type=float, metavar="S", help="begin nothing new after this many seconds")
+    group.add_argument(
+        "--case-timeout",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="a case that takes longer hangs (default %(default)s)",
+    )
+    group.add_argument(
+        "--memory-limit", type=_positive, metavar="MiB", help="address space of a process (not on Windows)"
+    )
+    group.add_argument("--journal", type=Path, metavar="FILE", help="write finished work here, and go on from it")
+
+
+def _output(group: Any) -> None:
+    group.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    group.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML, for a CI system")
+    group.add_argument("--report", type=Path, metavar="FILE", help="write a single-file HTML report")
+    group.add_argument("--markdown", type=Path, metavar="FILE", help="write the comparison as a Markdown table")
+    group.add_argument("--scripts", type=Path, metavar="FOLDER", help="write every reproducer to a file of its own")
+    group.add_argument(
+        "--show", type=_natural, default=3, metavar="N", help="reproducers to print per subject (default %(default)s)"
+    )
+    group.add_argument("--quiet", action="store_true", help="print only the last line of each subject")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
+    return number
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be at least 0")
+    return number
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the campaign that the options describe."""
     from rich.console import Console
 
-    from halfulp.conformance import Demand, Plan, SubjectError, check
-    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS
+    from halfulp.conformance import SubjectError
     from halfulp.conformance.report.terminal import print_result
 
+    console = Console()
     try:
-        plan = Plan(
-            _chosen("--op", options.op, OPERATORS),
-            _chosen("--mode", options.mode, MODES),
-            _chosen("--dtype", options.dtype, DTYPES),
-            options.cases,
-            options.seed,
-        )
-        result = check(options.subjects, plan, Demand.parse(options.fail_on))
+        result = _campaign(options, console)
     except (SubjectError, ValueError) as error:
         print(f"halfulp check: {error}", file=sys.stderr)
         return 2
-    print_result(result, Console())
+    _write(result, options)
+    print_result(result, console, options.show, options.quiet)
     return 0 if result.passed else 1
+
+
+def _campaign(options: argparse.Namespace, console: Console) -> Result:
+    from halfulp.conformance import Demand, Plan, check
+    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS
+    from halfulp.conformance.report.progress import live_progress
+
+    plan = Plan(
+        _chosen("--op", options.op, OPERATORS),
+        _chosen("--mode", options.mode, MODES),
+        _chosen("--dtype", options.dtype, DTYPES),
+        options.cases,
+        options.seed,
+    )
+    demand = Demand.parse(options.fail_on)
+    with live_progress(console, options.quiet) as progress:
+        return check(
+            options.subjects,
+            plan,
+            demand,
+            jobs=options.jobs,
+            journal=options.journal,
+            scheduler=options.scheduler,
+            time_limit=options.time_limit,
+            case_timeout=options.case_timeout,
+            memory_limit=None if options.memory_limit is None else options.memory_limit << 20,
+            progress=progress,
+        )
+
+
+def _write(result: Result, options: argparse.Namespace) -> None:
+    """Every file that was asked for."""
+    if options.json:
+        from halfulp.conformance.report.data import write_json
+
+        write_json(result, options.json)
+    if options.junit:
+        from halfulp.conformance.report.junit import write_junit
+
+        write_junit(result, options.junit)
+    if options.report:
+        from halfulp.conformance.report.html import write_html
+
+        write_html(result, options.report)
+    if options.markdown:
+        from halfulp.conformance.report.markdown import to_markdown
+
+        options.markdown.write_text(to_markdown(result), encoding="utf-8")
+    if options.scripts:
+        from halfulp.conformance.report.scripts import write_scripts
+
+        write_scripts(result, options.scripts)
 
 
 def _chosen(flag: str, given: list[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -236,6 +236,8 @@ def _plain_name(
     assert verdict.want is not None
     got, want = verdict.got[verdict.which], verdict.want[verdict.which]
     difference = differences[verdict.which]
+    if isinstance(op, _HARD) and mode != "forward" and oracle.has_nan():
+        return "nan", "no rule explains the derivative at a NaN"
     if isinstance(op, _HARD) and mode != "forward" and "ties" in verdict.tested:
         return "ties", "no tie rule explains the derivative"
     if isinstance(op, MaxPool) and _empty_windows_differ(op, mode, oracle, got, want):

@@ -88,11 +88,11 @@ class Demand:
 
     def broken_by(self, subject: SubjectResult) -> list[tuple[str, Finding]]:
         """The findings that break the demand."""
-        return [
-            (operator, finding)
-            for operator, finding in subject.findings()
-            if finding.aspect in self.aspects and not self._tolerated(finding)
-        ]
+        return [(operator, finding) for operator, finding in subject.findings() if self.forbids(finding)]
+
+    def forbids(self, finding: Finding) -> bool:
+        """Whether a finding breaks the demand."""
+        return finding.aspect in self.aspects and not self._tolerated(finding)
 
     def _tolerated(self, finding: Finding) -> bool:
         return finding.aspect == "value" and finding.name != "wrong value" and finding.worst <= self.ulps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -69,14 +68,14 @@ def subject_table(subject: SubjectResult) -> Table:
         title_style="bold",
         title_justify="left",
         header_style="bold",
-        box=SIMPLE_HEAD,
+        box=None,
         padding=(0, 1, 0, 0),
         pad_edge=False,
-        caption="right: share of correctly rounded elements; ulps: largest error; –: not tested",
+        caption="n/a: not supported; right: share of correctly rounded elements; ulps: largest error",
         caption_justify="left",
     )
     table.add_column("operator", no_wrap=True)
-    for heading in ("cases", "unsup.", "right", "ulps"):
+    for heading in ("cases", "n/a", "right", "ulps"):
         table.add_column(heading, justify="right", no_wrap=True)
     for aspect in _MARKS:
         table.add_column(_HEADINGS.get(aspect, aspect), justify="center", no_wrap=True)
@@ -84,7 +83,6 @@ def subject_table(subject: SubjectResult) -> Table:
         cell = subject.summary.select(operator)
         table.add_row(operator, *_numbers(cell), *(mark(cell, aspect) for aspect in _MARKS))
     whole = subject.summary.total()
-    table.add_section()
     table.add_row("all", *_numbers(whole), *(mark(whole, aspect) for aspect in _MARKS), style="bold")
     return table
 
@@ -95,22 +93,24 @@ def _numbers(cell: Cell) -> tuple[str, str, Text, str]:
     return str(cell.cases), str(cell.unsupported) if cell.unsupported else "–", shown, ulps(cell.worst)
 
 
-def findings_table(subject: SubjectResult, limit: int = 30) -> Table | None:
+def findings_table(subject: SubjectResult, wide: bool, limit: int = 30) -> Table | None:
     """Every kind of failure with its number of cases."""
     found = sorted(subject.findings(), key=lambda item: (list(ASPECTS).index(item[1].aspect), item[0], item[1].name))
     if not found:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    for heading in ("aspect", "operator", "finding"):
-        table.add_column(heading)
-    table.add_column("cases", justify="right")
-    table.add_column("worst ulps", justify="right")
-    table.add_column("first case")
+    table.add_column("aspect", no_wrap=True)
+    table.add_column("operator", no_wrap=True)
+    table.add_column("finding")
+    table.add_column("times", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("smallest case", no_wrap=True)
     for operator, finding in found[:limit]:
-        worst = ulps(finding.worst) if finding.worst else ""
-        table.add_row(finding.aspect, operator, finding.name, f"{finding.count:,}", worst, finding.case)
+        worst = f" (up to {ulps(finding.worst)})" if finding.worst > 1 else ""
+        place = (finding.case,) if wide else ()
+        table.add_row(finding.aspect, operator, finding.name + worst, f"{finding.count:,}", *place)
     if len(found) > limit:
-        table.add_row("…", "", f"{len(found) - limit} more in the JSON and HTML reports", "", "", "")
+        table.add_row("…", "", f"{len(found) - limit} more in the JSON and HTML reports", "")
     return table
 
 
@@ -140,11 +140,18 @@ def reproducer_panel(reproducer: Reproducer) -> Panel:
     return Panel(Text(reproducer.script), title=title, title_align="left", border_style="red")
 
 
-def print_result(result: Result, console: Console, reproducers: int = 3) -> None:
+def print_result(result: Result, console: Console, reproducers: int = 3, quiet: bool = False) -> None:
     """Tables, findings, some reproducers and one line that says how it ended."""
+    if not quiet:
+        _print_tables(result, console, reproducers)
+    for subject in result.subjects:
+        console.print(_last_line(result, subject))
+
+
+def _print_tables(result: Result, console: Console, reproducers: int) -> None:
     for subject in result.subjects:
         parts: list[RenderableType] = [subject_table(subject)]
-        findings = findings_table(subject)
+        findings = findings_table(subject, console.width >= 120)
         if findings is not None:
             parts += [Text(""), findings]
         console.print(Group(*parts), Text(""))
@@ -153,8 +160,6 @@ def print_result(result: Result, console: Console, reproducers: int = 3) -> None
     for subject in result.subjects:
         for reproducer in subject.reproducers[:reproducers]:
             console.print(reproducer_panel(reproducer))
-    for subject in result.subjects:
-        console.print(_last_line(result, subject))
 
 
 def _last_line(result: Result, subject: SubjectResult) -> Text:

@@ -66,6 +66,6 @@ class Subject:
         """Whether tens of thousands of cells are no burden, as the probes of reproducibility need."""
         return True
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
-        """Source that computes ``got`` with the framework and NumPy only, or None if there is no such form."""
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
+        """Source that computes ``got`` (or the indices of the maxima) with the framework and NumPy only, or None."""
         return None

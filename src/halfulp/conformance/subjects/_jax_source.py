@@ -28,7 +28,7 @@ def function_source(op: Operator, inputs: tuple[Array | None, ...]) -> str:
     if isinstance(op, MaxPool):
         least = "-jnp.inf" if x.dtype.kind not in "iu" else str(int(np.iinfo(x.dtype).min))
         window = _reduce_window(op.axes(x.shape[x.ndim - op.ndim :]), x.ndim)
-        return f"def f(x):\n    return lax.reduce_window(x, jnp.asarray({least}, x.dtype), lax.max, {window})"
+        return f"def f(x):\n    return lax.reduce_window(x, {least}, lax.max, {window})"
     if isinstance(op, AvgPool):
         return _avg_pool(op, x.shape)
     if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
@@ -68,7 +68,7 @@ def _avg_pool(op: AvgPool, shape: Shape) -> str:
     else:
         divisor = f"jnp.asarray({counts}, x.dtype).reshape({sizes})"
     window = _reduce_window(axes, len(shape))
-    total = f"lax.reduce_window(x, jnp.zeros((), x.dtype), lax.add, {window})"
+    total = f"lax.reduce_window(x, 0.0, lax.add, {window})"
     return f"def f(x):\n    total = {total}\n    return total / {divisor}"
 
 

@@ -47,9 +47,11 @@ class HalfulpSubject(Subject):
 
         return kernels.supports(op)  # the specification alone is exact, not fast
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         lines = ["import numpy as np", "import halfulp", f"from halfulp import {type(op).__name__}", ""]
         lines += source.numpy_arrays(mode, arrays)
         lines += source.inputs_line(arrays, mode)
         lines.append(f"op = {op!r}")
+        if indices:
+            return "\n".join([*lines, "from halfulp.dispatch import indices", "got = indices(op, x)[1]"])
         return "\n".join([*lines, *source.halfulp_call(mode)])

@@ -71,7 +71,9 @@ class JaxSubject(Subject):
         _function("def f():\n    return None")  # switches 64-bit types on before anything is compiled
         return _jitted(function_source(op, inputs), mode)
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
+        if indices:
+            return None
         named = source.named_arrays(mode, arrays)
         dtype = named[0][1].dtype.name
         lines = [_IMPORTS, ""]

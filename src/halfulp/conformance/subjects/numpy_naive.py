@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from halfulp.conformance.subjects import _source as source
 from halfulp.conformance.subjects._base import Subject, Unsupported
 from halfulp.geometry import adaptive_windows, flat_index, windows
 from halfulp.records import (
@@ -69,6 +70,17 @@ class NumpyNaiveSubject(Subject):
                 return _convolve(op, primals), by_x + by_weight
             x = _only(primals)
             return _pooled(op, x, x), _pooled(op, x, _only(tangents), derivative=True)
+
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
+        lines = ["import numpy as np", f"from halfulp import {type(op).__name__}"]
+        lines += ["from halfulp.conformance import load_subject", "", *source.numpy_arrays(mode, arrays)]
+        lines += [*source.inputs_line(arrays, mode), f"op = {op!r}", 'naive = load_subject("numpy-naive")']
+        call = {
+            "forward": "naive.forward(op, inputs)",
+            "jvp": "naive.jvp(op, inputs, tangents)[1]",
+            "vjp": "naive.vjp(op, inputs, cotangent)[which]",
+        }[mode]
+        return "\n".join([*lines, f"got = {call}"])
 
     def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
         with np.errstate(all="ignore"):
@@ -193,8 +205,8 @@ def _convolve(op: Conv | ConvTranspose, inputs: tuple[Array | None, ...]) -> Arr
     batch = x.reshape(-1, x.shape[-op.ndim - 1], int(np.prod(x.shape[-op.ndim :])))
     taps = weight.reshape(*weight.shape[:2], -1)
     out = np.zeros((len(batch), shape[-op.ndim - 1], int(np.prod(shape[-op.ndim :]))), x.dtype)
-    for o, cell, a, b, tap, c, source in _products(op, x.shape, weight.shape):
-        out[:, o, cell] += taps[a, b, tap] * batch[:, c, source]
+    for o, cell, a, b, tap, c, near in _products(op, x.shape, weight.shape):
+        out[:, o, cell] += taps[a, b, tap] * batch[:, c, near]
     if bias is not None:
         out += bias[:, None]
     return out.reshape(shape)
@@ -211,10 +223,10 @@ def _convolve_back(
     given = cotangent.reshape(len(batch), cotangent.shape[-op.ndim - 1], -1) if cotangent.size else None
     back, back_weight = np.zeros_like(batch, order="C"), np.zeros_like(taps, order="C")
     if given is not None:
-        for o, cell, a, b, tap, c, source in _products(op, x.shape, weight.shape):
-            back[:, c, source] += taps[a, b, tap] * given[:, o, cell]
+        for o, cell, a, b, tap, c, near in _products(op, x.shape, weight.shape):
+            back[:, c, near] += taps[a, b, tap] * given[:, o, cell]
             for row in range(len(batch)):
-                back_weight[a, b, tap] += batch[row, c, source] * given[row, o, cell]
+                back_weight[a, b, tap] += batch[row, c, near] * given[row, o, cell]
     back_bias = None
     if bias is not None:
         back_bias = np.zeros_like(bias) if given is None else _summed(given)

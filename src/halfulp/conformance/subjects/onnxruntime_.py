@@ -148,12 +148,12 @@ class OnnxruntimeSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self.threads = threads
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         given = (batched(op, arrays.primals[0]), *arrays.primals[1:])
         shapes = tuple(None if a is None else a.shape for a in given)
         dtype = given[0].dtype.name
         name, attributes = node_of(op, shapes)
-        encoded = base64.b64encode(model_bytes(op, shapes, dtype)).decode()
+        encoded = base64.b64encode(model_bytes(op, shapes, dtype, indices)).decode()
         shown = ", ".join(f"{key}={value}" for key, value in attributes.items())
         lines = ["import base64", "", "import numpy as np", "import onnxruntime", ""]
         lines.append(f"# one node: {name}({shown}), opset {OPSET}")
@@ -162,7 +162,10 @@ class OnnxruntimeSubject(Subject):
         lines += [f"{n} = {source.literal(a)}.astype(np.{dtype})" for n, a in named]
         feeds = ", ".join(f'"{n}": {n}' for n, _ in named)
         lines.append('session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])')
-        lines.append(f"got = session.run(None, {{{feeds}}})[0]")
+        lines.append(f"got = session.run(None, {{{feeds}}})[{int(indices)}]")
+        if indices:
+            plane = int(np.prod(given[0].shape[2:]))
+            lines.append(f"got = got % {plane}  # from the whole tensor to one plane")
         shape = op.output_shape(*(None if a is None else a.shape for a in arrays.primals))  # type: ignore[arg-type]
         if len(shape) != given[0].ndim:
             lines.append(f"got = got.reshape(got.shape[{given[0].ndim - arrays.primals[0].ndim}:])")

@@ -142,7 +142,9 @@ class OpenvinoSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self.threads = threads
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
+        if indices:
+            return None
         given = (batched(op, arrays.primals[0]), *arrays.primals[1:])
         shapes = tuple(None if a is None else a.shape for a in given)
         dtype = given[0].dtype.name

@@ -98,13 +98,13 @@ class TorchSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         torch.set_num_threads(threads)
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         named = source.named_arrays(mode, arrays)
         dtype = named[0][1].dtype.name
         lines = [_IMPORTS, *self._script_setup()]
         lines += [f"{name} = torch.from_numpy({source.literal(a)}).to(torch.{dtype})" for name, a in named]
         lines += self._script_inputs(arrays)
-        lines += ["", function_source(op, arrays.primals[0].shape), ""]
+        lines += ["", function_source(op, arrays.primals[0].shape, indices), ""]
         return "\n".join([*lines, *_script_call(mode, source.given_names(arrays), dtype)])
 
     def _script_setup(self) -> list[str]:
@@ -167,8 +167,8 @@ class TorchCompileSubject(TorchSubject):
     ) -> tuple[Array, Array]:
         raise Unsupported("torch.compile has no forward-mode derivative")
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
-        text = super().script(op, mode, arrays)
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
+        text = super().script(op, mode, arrays, indices)
         return None if text is None else text.replace("\ngot =", "\nf = torch.compile(f, dynamic=False)\ngot =")
 
 

@@ -66,11 +66,13 @@ class UserSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self._method("set_num_threads")(threads)
 
-    def script(self, op: Operator, mode: str, arrays: Any) -> str | None:
+    def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         module, _, name = self.target.partition(":")
         thing = name.split(".")[0]
         lines = ["import numpy as np", f"from halfulp import {type(op).__name__}", f"from {module} import {thing}", ""]
         lines += [*source.numpy_arrays(mode, arrays), *source.inputs_line(arrays, mode), f"op = {op!r}"]
+        if indices:
+            return "\n".join([*lines, f"got = np.asarray({name}.indices(op, x))"])
         if mode == "forward":
             called = f"{name}.forward" if hasattr(self.thing, "forward") else name
             return "\n".join([*lines, f"got = np.asarray({called}(op, *inputs))"])

@@ -1,0 +1,87 @@
+"""``halfulp completion``: a script that teaches a shell the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+__all__ = ["add_to"]
+
+_OPERATORS = (
+    "max_pool avg_pool smooth_max_pool adaptive_avg_pool adaptive_max_pool global_avg_pool global_max_pool conv "
+    "conv_transpose"
+)
+_SUBJECTS = "halfulp torch torch-compile torch-channels-last jax onnxruntime openvino numpy-naive"
+_DTYPES = "float16 bfloat16 float32 float64 int8 uint8 int32 int64"
+
+_BASH = """\
+_halfulp() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
+  case $before in
+    --op) words="{operators}" ;;
+    --mode) words="forward jvp vjp" ;;
+    --dtype) words="{dtypes}" ;;
+    --json|--junit|--report|--markdown|--journal|--scripts|--output) compopt -o default; COMPREPLY=(); return ;;
+    *) if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"
+       else case $command in
+         check) words="{subjects} {check}" ;;
+         show) words="{operators} {show}" ;;
+         explain) words="{labels}" ;;
+         completion) words="bash zsh fish" ;;
+       esac; fi ;;
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -F _halfulp halfulp
+"""
+
+_FISH = """\
+complete -c halfulp -f
+complete -c halfulp -n __fish_use_subcommand -a "{commands}"
+complete -c halfulp -n "__fish_seen_subcommand_from check" -a "{subjects} {check}"
+complete -c halfulp -n "__fish_seen_subcommand_from check" -l op -x -a "{operators}"
+complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forward jvp vjp"
+complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtypes}"
+complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{operators} {show}"
+complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to a parser."""
+    command = commands.add_parser(
+        "completion",
+        help="print a completion script for a shell",
+        description='Print a completion script: eval "$(halfulp completion bash)", or for fish: '
+        "halfulp completion fish | source.",
+    )
+    command.add_argument("shell", choices=("bash", "zsh", "fish"))
+    command.set_defaults(run=run)
+
+
+def _flags(name: str) -> str:
+    """The long options of a command, from its own parser."""
+    from halfulp.cli import parser
+
+    (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    command: argparse.ArgumentParser = commands.choices[name]
+    return " ".join(option for action in command._actions for option in action.option_strings if option[:2] == "--")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the script for a shell."""
+    from halfulp.errors import CONSTRAINTS
+
+    template = _FISH if options.shell == "fish" else _BASH
+    text = template.format(
+        commands="check show explain completion",
+        subjects=_SUBJECTS,
+        operators=_OPERATORS,
+        dtypes=_DTYPES,
+        check=_flags("check"),
+        show=_flags("show"),
+        labels=" ".join(CONSTRAINTS),
+    )
+    head = "autoload -U +X bashcompinit && bashcompinit\n" if options.shell == "zsh" else ""
+    print(head + text, end="")
+    return 0

@@ -1,0 +1,220 @@
+"""The result as one HTML file: no network, no other files, readable on a phone, in the dark and on paper."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from halfulp.conformance.report.data import to_json
+from halfulp.conformance.report.result import Result, SubjectResult
+from halfulp.conformance.report.terminal import share, ulps
+from halfulp.conformance.summary import Cell, Finding
+from halfulp.conformance.verdict import ASPECTS
+
+__all__ = ["to_html", "write_html"]
+
+
+def to_html(result: Result) -> str:
+    """The page as text."""
+    names = " · ".join(result.names())
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>halfulp check: {escape(names)}</title>",
+            '<link rel="icon" href="data:,">',
+            f"<style>\n{_asset('page.css')}</style>\n</head>\n<body>",
+            _header(result),
+            _filters(result),
+            "<main>",
+            _comparison(result),
+            _pictures(),
+            *(_findings(result, subject) for subject in result.subjects),
+            *(_unsupported(subject) for subject in result.subjects),
+            "</main>",
+            _footer(result),
+            f'<script type="application/json" id="data">{_embedded(result)}</script>',
+            f"<script>\n{_asset('page.js')}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def write_html(result: Result, path: Path) -> None:
+    """Write the page to a file."""
+    path.write_text(to_html(result), encoding="utf-8")
+
+
+def _asset(name: str) -> str:
+    return resources.files("halfulp.conformance.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _embedded(result: Result) -> str:
+    """The numbers behind the pictures; scripts and texts are in the page already."""
+    data = to_json(result)
+    kept = ("operator", "mode", "dtype", "cases", "unsupported", "elements", "correct", "histogram", "worst", "aspects")
+    slim: dict[str, Any] = {
+        "aspects": ASPECTS,
+        "operators": list(result.plan.operators),
+        "subjects": [
+            {
+                "name": subject["name"],
+                "version": subject["version"],
+                "cells": [{key: cell[key] for key in kept} for cell in subject["cells"]],
+            }
+            for subject in data["subjects"]
+        ],
+    }
+    return json.dumps(slim, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _header(result: Result) -> str:
+    chips = "".join(_chip(result, subject) for subject in result.subjects)
+    plan = result.plan
+    ended = "" if result.finished else " Stopped before the end."
+    machine = ", ".join(filter(None, (result.machine.get("system"), result.machine.get("machine"))))
+    return (
+        "<header><h1>halfulp check</h1>"
+        f"<p class='lead'>Every answer compared with the exact one, rounded once. {escape(result.date[:10])}, "
+        f"seed {plan.seed}, {plan.cases} cases per operator, mode and element type, {escape(machine)}.{ended}</p>"
+        f"<ul class='chips'>{chips}</ul></header>"
+    )
+
+
+def _chip(result: Result, subject: SubjectResult) -> str:
+    met = result.demand.met_by(subject)
+    total = subject.summary.total()
+    word = "meets what was asked" if met else "fails"
+    return (
+        f"<li class='chip {'good' if met else 'bad'}' data-subject='{escape(subject.name)}'>"
+        f"<b>{escape(subject.name)}</b> {escape(subject.version)}<br><span>{'✓' if met else '✗'} {word} · "
+        f"{share(total)} right · {total.cases:,} cases · {total.unsupported:,} unsupported</span></li>"
+    )
+
+
+def _filters(result: Result) -> str:
+    plan = result.plan
+    selects = [
+        ("subject", "subject", list(result.names())),
+        ("operator", "operator", list(plan.operators)),
+        ("mode", "mode", list(plan.modes)),
+        ("dtype", "element type", list(plan.dtypes)),
+        ("aspect", "aspect", list(ASPECTS)),
+    ]
+    parts = []
+    for key, label, values in selects:
+        options = "".join(f"<option>{escape(value)}</option>" for value in values)
+        parts.append(f"<label>{label}<select id='filter-{key}'><option value=''>all</option>{options}</select></label>")
+    parts.append("<label>text<input id='filter-text' type='search' placeholder='in findings'></label>")
+    parts.append("<button id='filter-clear' type='button'>clear</button>")
+    return f"<nav class='filters' aria-label='filters'>{''.join(parts)}</nav>"
+
+
+def _comparison(result: Result) -> str:
+    heads = "".join(f"<th scope='col' data-subject='{escape(s.name)}'>{escape(s.name)}</th>" for s in result.subjects)
+    rows = []
+    for operator in result.plan.operators:
+        for mode in result.plan.modes:
+            cells = "".join(
+                f"<td data-subject='{escape(s.name)}'>{_compared(s.summary.select(operator, mode))}</td>"
+                for s in result.subjects
+            )
+            rows.append(
+                f"<tr data-operator='{operator}' data-mode='{mode}'>"
+                f"<th scope='row'>{operator} <small>{mode}</small></th>{cells}</tr>"
+            )
+    return (
+        "<section><h2>Side by side</h2><p>Share of elements that are correctly rounded, and the largest rounding error "
+        "in ulps.</p><div class='scroll'><table class='compare'><thead><tr><th scope='col'>operator</th>"
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _compared(cell: Cell) -> str:
+    if not cell.elements:
+        return "<span class='none'>not supported</span>" if cell.unsupported else "<span class='none'>–</span>"
+    kind = "right" if cell.correct == cell.elements else "wrong"
+    worst = f" <small>{ulps(cell.worst)} {'ulp' if cell.worst == 1 else 'ulps'}</small>" if cell.worst else ""
+    return f"<span class='{kind}'>{share(cell)}</span>{worst}"
+
+
+def _pictures() -> str:
+    return (
+        "<section><h2>Where it goes wrong</h2><p>Share of the cases that fail, in per cent of those that test the "
+        "aspect. An empty place was not tested.</p><div id='heat' class='grid'></div></section>"
+        "<section><h2>How far off</h2><p>Elements by error in ulps, on a logarithmic scale; the bar at 0 is what is "
+        "correctly rounded.</p><div id='legend' class='legend'></div><div id='histograms' class='grid small'></div>"
+        "</section>"
+    )
+
+
+def _findings(result: Result, subject: SubjectResult) -> str:
+    found = subject.findings()
+    if not found:
+        body = "<p>Nothing was found to be wrong.</p>"
+    else:
+        body = "".join(_finding(subject, operator, finding) for operator, finding in found)
+    return (
+        f"<section class='findings' data-subject='{escape(subject.name)}'><h2>{escape(subject.name)}: findings "
+        f"<small class='count'></small></h2>{body}</section>"
+    )
+
+
+def _finding(subject: SubjectResult, operator: str, finding: Finding) -> str:
+    script = next(
+        (
+            r.script
+            for r in subject.reproducers
+            if (r.operator, r.aspect, r.name) == (operator, finding.aspect, finding.name)
+        ),
+        None,
+    )
+    modes, dtypes = _spread(subject, operator, finding)
+    worst = f", up to {ulps(finding.worst)} ulps" if finding.worst > 1 else ""
+    times = "once" if finding.count == 1 else f"{finding.count:,} times"
+    where = f"{', '.join(modes)} · {', '.join(dtypes)}"
+    attributes = (
+        f"data-operator='{operator}' data-aspect='{finding.aspect}' data-mode='{' '.join(modes)}' "
+        f"data-dtype='{' '.join(dtypes)}'"
+    )
+    body = f"<p>{escape(where)}<br>smallest case <code>{escape(finding.case)}</code></p>"
+    if finding.message:
+        body += f"<p>{escape(finding.message)}</p>"
+    if script is not None:
+        body += f"<button class='copy' type='button'>copy</button><pre><code>{escape(script)}</code></pre>"
+    return (
+        f"<details class='finding' {attributes}><summary><span class='tag'>{finding.aspect}</span> <b>{operator}</b> "
+        f"{escape(finding.name)} <small>{times}{worst}</small></summary>{body}</details>"
+    )
+
+
+def _spread(subject: SubjectResult, operator: str, finding: Finding) -> tuple[list[str], list[str]]:
+    """The modes and element types in which a finding was made."""
+    key = f"{finding.aspect}: {finding.name}"
+    places = [(m, d) for (o, m, d), cell in subject.summary.cells.items() if o == operator and key in cell.findings]
+    return list(dict.fromkeys(m for m, _ in places)), list(dict.fromkeys(d for _, d in places))
+
+
+def _unsupported(subject: SubjectResult) -> str:
+    rows = []
+    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+        reasons = subject.summary.select(operator).reasons
+        rows += [
+            f"<tr data-operator='{operator}'><td>{operator}</td><td>{count:,}</td><td>{escape(text)}</td></tr>"
+            for text, count in sorted(reasons.items(), key=lambda item: -item[1])
+        ]
+    if not rows:
+        return ""
+    return (
+        f"<section data-subject='{escape(subject.name)}'><details><summary><h2>{escape(subject.name)}: not supported"
+        "</h2></summary><div class='scroll'><table><thead><tr><th>operator</th><th>cases</th><th>in its own words</th>"
+        f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details></section>"
+    )
+
+
+def _footer(result: Result) -> str:
+    meaning = "".join(f"<dt>{aspect}</dt><dd>{escape(text)}</dd>" for aspect, text in ASPECTS.items())
+    return f"<footer><h2>Aspects</h2><dl>{meaning}</dl><p>{result.seconds:.1f} s.</p></footer>"
