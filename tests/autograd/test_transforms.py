@@ -259,6 +259,42 @@ def test_rational_hessian_is_the_exact_second_derivative() -> None:
     assert hu.grad(hu.grad(line))(np.array(fmpq(0), dtype=object)).item() == along
 
 
+def test_gradients_are_arrays_of_their_own() -> None:
+    x, seed = np.ones((2, 3)), np.ones((2, 3))
+    for function in (lambda x, y: x + y, lambda x, y: ops.transpose(ops.transpose(x)) - y):
+        gradients = hu.vjp(function, x, x)[1](seed)
+        for gradient in gradients:
+            assert gradient.flags.writeable
+            gradient *= 7
+        assert gradients[0].tolist() == [[7.0] * 3] * 2
+    assert seed.tolist() == [[1.0] * 3] * 2
+    spread = hu.grad(lambda x: ops.sum(x))(x)
+    spread += 1
+    assert spread.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        (np.ones(2, dtype=np.float32), "float64 and float32"),
+        (np.arange(2), "float64 and int64"),
+        (hu.exact(np.ones(2)), "float64 and fmpq"),
+    ],
+)
+def test_E5_kinds_that_meet_under_a_transform(other: Any, names: str) -> None:
+    with pytest.raises(TapeError, match=rf"mul: inputs of kinds {names}: all inputs must be of one kind.* \[E5\]"):
+        hu.grad(lambda x: ops.sum(x * other))(np.ones(2))
+    with pytest.raises(TapeError, match=r"\[E5\]"):
+        ops.concatenate([np.ones(2), other])
+
+
+def test_E5_objects_of_two_kinds() -> None:
+    with pytest.raises(TapeError, match=r"add: inputs of kinds fmpq and arb: .* \[E5\]"):
+        ops.add(hu.exact(np.ones(2)), np.array([arb(1), arb(2)], dtype=object))
+    half = hu.exact(np.array([1.0])) * 0 + fmpq(1, 2)
+    assert ops.mul(half, 0.5).tolist() == [fmpq(1, 4)]
+
+
 def test_hvp_of_one_primal_and_of_several() -> None:
     x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
     one = hu.hvp(lambda x: ops.sum(x * x * y), (x,), (np.ones(2),))

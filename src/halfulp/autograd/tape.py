@@ -163,7 +163,8 @@ class Tape(Builders):
         """The cotangent of every node that ``output`` depends on and that requires a gradient.
 
         The output's own cotangent may be left out if it is one number: it is 1. Where a node is used several times, the
-        cotangents of its uses are added one after the other, the latest use first.
+        cotangents of its uses are added one after the other, the latest use first. Nodes may share an array: read the
+        results, do not write into them.
 
         >>> import numpy as np, halfulp as hu
         >>> tape, x = hu.Tape().leaf(np.array(3.0))

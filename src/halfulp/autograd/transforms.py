@@ -19,7 +19,8 @@ from halfulp.errors import DTypeError, TapeError
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of a function and its pullback, which may be called any number of times.
 
-    The pullback takes a cotangent of the output's structure and gives a tuple with one entry per primal.
+    The pullback takes a cotangent of the output's structure and gives a tuple with one entry per primal. Arrays that
+    the function has seen must not be written into before the pullback's last call.
 
     >>> import numpy as np, halfulp as hu
     >>> output, pullback = hu.vjp(lambda x, w: (x * w).sum(), np.array([1.0, 2.0]), np.array([3.0, 4.0]))
@@ -222,4 +223,17 @@ def _pull(
         if position >= 0:
             cotangents[position] = add(cotangents[position], seed) if position in cotangents else seed
     sweep(recorder.nodes, cotangents, max(positions, default=-1), consume)
-    return [cotangents[i] if i in cotangents else full(look.shape, look.unit, 0) for i, look in enumerate(inputs)]
+    found = [cotangents[i] if i in cotangents else full(look.shape, look.unit, 0) for i, look in enumerate(inputs)]
+    return _owned(found, seeds)
+
+
+def _owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """The arrays, copied where one is a view or stands for two inputs: a gradient may be written into."""
+    seen = {id(other) for other in others}
+    owned = []
+    for array in arrays:
+        if isinstance(array, np.ndarray) and (array.base is not None or id(array) in seen):
+            array = np.array(array, order="C")
+        seen.add(id(array))
+        owned.append(array)
+    return owned

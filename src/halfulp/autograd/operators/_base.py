@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from halfulp.autograd.scalars import Array, as_array
+from halfulp.autograd.scalars import Array, Unknown, as_array, kind_name, kind_of
 from halfulp.autograd.traced import Traced, apply
 from halfulp.errors import DTypeError, ShapeError, TapeError
 
@@ -44,6 +44,8 @@ class TapeOperator:
         for value in inputs:
             if isinstance(value, Traced):
                 return apply(self, *inputs)
+        if len(inputs) > 1:
+            self._check_kinds(inputs)
         with np.errstate(all="ignore"):  # IEEE arithmetic: overflow is infinity, 0/0 is NaN, and neither is an error
             value = self.forward(*inputs)
         return value if isinstance(value, np.ndarray) else as_array(value)
@@ -81,9 +83,27 @@ class TapeOperator:
         if given.dtype != expected.dtype:
             raise DTypeError(self.name, f"{what} dtype={given.dtype}", f"must be {expected.dtype}", label)
 
+    def _check_kinds(self, inputs: Sequence[Any]) -> None:
+        """NumPy would promote, and no promotion of float32 with float64 or Fraction with float is the right one."""
+        first = inputs[0].dtype
+        for value in inputs[1:]:
+            if value is not None and (first != value.dtype or (first.hasobject and not _one_kind(inputs[0], value))):
+                kinds = f"{kind_name(kind_of(inputs[0]))} and {kind_name(kind_of(value))}"
+                raise TapeError(
+                    self.name,
+                    f"inputs of kinds {kinds}",
+                    "all inputs must be of one kind; convert with astype, hu.exact or hu.rounded",
+                    "E5",
+                )
+
     def _fail(self, argument: str, rule: str) -> TapeError:
         """The error of inputs whose shapes do not fit."""
         return TapeError(self.name, argument, rule, "E2")
+
+
+def _one_kind(a: Array, b: Array) -> bool:
+    first, second = kind_of(a), kind_of(b)
+    return first is second or Unknown in (first, second)
 
 
 class LinearMap(TapeOperator):

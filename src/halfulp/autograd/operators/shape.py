@@ -90,7 +90,7 @@ class BroadcastTo(_Rearrangement):
         offset = len(self.shape) - x.ndim
         if offset < 0 or any(n not in (1, m) for n, m in zip(x.shape, self.shape[max(offset, 0) :], strict=False)):
             raise self._fail(f"shape={self.shape}", f"an input of shape {x.shape} cannot be broadcast to it")
-        return np.broadcast_to(x, self.shape)
+        return np.array(np.broadcast_to(x, self.shape))
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         from halfulp.autograd.operators.reduction import sum_to  # the transposed pair needs each other
