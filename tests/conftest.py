@@ -6,4 +6,5 @@ settings.register_profile(
     "default", max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=20_000)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=50)
 settings.load_profile("default")

@@ -7,24 +7,13 @@
 #include "halfulp/parallel.hpp"
 #include "max_separable.hpp"
 #include "max_walk.hpp"
+#include "plane_layout.hpp"
 
 namespace halfulp {
 namespace {
 
 // Below this many cells a unit of work is not worth another thread.
 constexpr Index kCellsPerThread = 1 << 14;
-
-// How the arrays of a call fall into units: groups of planes (with lanes), and parts of the first output axis.
-struct Layout {
-  int leading = 0;
-  int lane_axis = -1;  // the leading axis that is contiguous, if the last spatial axis is not
-  Index lanes = 1;
-  Index groups = 1;
-};
-
-bool unit_stride(const ArrayView* view, int axis) noexcept {
-  return view == nullptr || view->strides[axis] == static_cast<Index>(item_size(view->dtype));
-}
 
 struct Arrays {
   const ArrayView* x;
@@ -35,61 +24,48 @@ struct Arrays {
   Winners* winners = nullptr;
 };
 
-Layout layout_of(const MaxPlan& plan, const Arrays& arrays) {
-  Layout layout;
-  const ArrayView& x = *arrays.x;
-  layout.leading = x.ndim() - plan.ndim();
-  const int last = x.ndim() - 1;
-  if (x.strides[last] != static_cast<Index>(item_size(x.dtype)) || x.shape[last] == 1) {
-    for (int axis = 0; axis < layout.leading; ++axis) {
-      if (x.shape[axis] < 2 || !unit_stride(&x, axis) || !unit_stride(arrays.out, axis) ||
-          !unit_stride(arrays.tangent, axis) || !unit_stride(arrays.out_tangent, axis) ||
-          !unit_stride(arrays.indices, axis))
-        continue;
-      if (arrays.winners != nullptr && arrays.winners->strides[axis] != arrays.winners->item_bytes) continue;
-      layout.lane_axis = axis;
-      layout.lanes = x.shape[axis];
-      break;
-    }
-  }
-  for (int axis = 0; axis < layout.leading; ++axis)
-    if (axis != layout.lane_axis) layout.groups *= x.shape[axis];
-  return layout;
-}
+// The arrays of a call, and how they fall into groups of planes.
+class Groups {
+ public:
+  Groups(const MaxPlan& plan, const Arrays& arrays)
+      : dtype_(arrays.x->dtype),
+        x_(*arrays.x),
+        out_(*arrays.out),
+        tangent_(optional(arrays.tangent)),
+        out_tangent_(optional(arrays.out_tangent)),
+        indices_(optional(arrays.indices)),
+        layout_(arrays.x->shape, arrays.x->ndim() - plan.ndim(), x_,
+                {&out_, &tangent_, &out_tangent_, &indices_, &set_winners(arrays.winners)}) {}
 
-// The byte offset of a group of planes in an array with these strides.
-Index group_offset(const Layout& layout, const Sizes& shape, const Sizes& strides, Index group) noexcept {
-  Index offset = 0;
-  for (int axis = layout.leading - 1; axis >= 0; --axis) {
-    if (axis == layout.lane_axis) continue;
-    offset += (group % shape[axis]) * strides[axis];
-    group /= shape[axis];
-  }
-  return offset;
-}
+  const PlaneLayout& layout() const noexcept { return layout_; }
 
-Plane plane_of(const Layout& layout, const ArrayView* view, Index group) noexcept {
-  if (view == nullptr) return {};
-  return {view->data + group_offset(layout, view->shape, view->strides, group), view->strides.data() + layout.leading};
-}
-
-MaxPlane group_of(const Layout& layout, const Arrays& arrays, Index group) noexcept {
-  MaxPlane plane;
-  plane.dtype = arrays.x->dtype;
-  plane.lanes = layout.lanes;
-  plane.x = plane_of(layout, arrays.x, group);
-  plane.out = plane_of(layout, arrays.out, group);
-  plane.tangent = plane_of(layout, arrays.tangent, group);
-  plane.out_tangent = plane_of(layout, arrays.out_tangent, group);
-  plane.indices = plane_of(layout, arrays.indices, group);
-  if (arrays.winners != nullptr) {
-    Winners& winners = *arrays.winners;
-    const Index offset = group_offset(layout, arrays.out->shape, winners.strides, group);
-    plane.winners = {reinterpret_cast<char*>(winners.data.get()) + offset, winners.strides.data() + layout.leading};
-    plane.winner_bytes = winners.item_bytes;
+  MaxPlane operator[](Index group) const noexcept {
+    MaxPlane plane;
+    plane.dtype = dtype_;
+    plane.lanes = layout_.lanes;
+    plane.x = layout_.plane(x_, group);
+    plane.out = layout_.plane(out_, group);
+    plane.tangent = layout_.plane(tangent_, group);
+    plane.out_tangent = layout_.plane(out_tangent_, group);
+    plane.indices = layout_.plane(indices_, group);
+    plane.winners = layout_.plane(winners_, group);
+    plane.winner_bytes = winners_.item;
+    return plane;
   }
-  return plane;
-}
+
+ private:
+  static Strided optional(const ArrayView* view) { return view == nullptr ? Strided() : Strided(*view); }
+
+  const Strided& set_winners(Winners* winners) {
+    if (winners != nullptr)
+      winners_ = {reinterpret_cast<char*>(winners->data.get()), winners->strides, winners->item_bytes};
+    return winners_;
+  }
+
+  DType dtype_;
+  Strided x_, out_, tangent_, out_tangent_, indices_, winners_;
+  PlaneLayout layout_;
+};
 
 // What a thread needs to compute planes: an engine if there is one, and the walk for the rest.
 class Worker {
@@ -109,7 +85,8 @@ class Worker {
 
 void run(const MaxPlan& plan, const Arrays& arrays) {
   if (arrays.out->count() == 0) return;
-  const Layout layout = layout_of(plan, arrays);
+  const Groups groups(plan, arrays);
+  const PlaneLayout& layout = groups.layout();
   const Index rows = plan.axes[0].output;
   const Index cells = std::max<Index>(1, plan.plane_cells) * layout.lanes;
   // Few large planes are cut along their first axis; parts share the rows where their windows overlap.
@@ -119,12 +96,12 @@ void run(const MaxPlan& plan, const Arrays& arrays) {
     parts = std::clamp<Index>((4 * threads) / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
   const Index grain = std::max<Index>(1, kCellsPerThread * parts / cells);
   parallel_for(layout.groups * parts, grain, [&](Index begin, Index end) {
-    Worker worker(plan, group_of(layout, arrays, begin / parts));
+    Worker worker(plan, groups[begin / parts]);
     // A thread joins the parts of a plane that are its own.
     for (Index unit = begin; unit < end;) {
       const Index group = unit / parts, first = unit % parts;
       const Index stop = std::min(parts, first + (end - unit));
-      worker.compute(group_of(layout, arrays, group), rows * first / parts, rows * stop / parts);
+      worker.compute(groups[group], rows * first / parts, rows * stop / parts);
       unit += stop - first;
     }
   });

@@ -10,9 +10,13 @@
 #include "halfulp/parallel.hpp"
 #include "max_pullback.hpp"
 #include "max_walk.hpp"
+#include "plane_layout.hpp"
 
 namespace halfulp {
 namespace {
+
+// Below this many cells a unit of work is not worth another thread.
+constexpr Index kCellsPerThread = 1 << 14;
 
 Index load_code(const std::uint8_t* source, Index bytes) noexcept {
   switch (bytes) {
@@ -110,9 +114,10 @@ class Scatter {
     }
   }
 
-  void run() {
+  // The cells [begin, end) of the first axis; everything is summed, the others are not written.
+  void run(Index begin, Index end) {
     walk::outputs(plan_, 0, plan_.axes[0].output, [&](const Index* output) { scatter(output); });
-    finish();
+    finish(begin, end);
   }
 
  private:
@@ -175,11 +180,11 @@ class Scatter {
     if (!kept) state_[i] = undecided;
   }
 
-  void finish() {
+  void finish(Index begin, Index end) {
     ExactCell<T> exact_cell(plan_, plane_);
     const int ndim = plan_.ndim();
-    Index cell[kMaxRank] = {};
-    for (Index flat = 0; flat < plan_.plane_cells; ++flat) {
+    Index cell[kMaxRank] = {begin};
+    for (Index flat = begin * flat_steps_[0]; flat < end * flat_steps_[0]; ++flat) {
       const auto i = static_cast<std::size_t>(flat);
       T& target = *reinterpret_cast<T*>(plane_.dx.data + walk::position(cell, plane_.dx.strides, ndim));
       if (state_[i] == untouched) target = T{};
@@ -205,19 +210,29 @@ class Scatter {
   Index flat_steps_[kMaxRank];
 };
 
-Index group_offset(const ArrayView& view, const Sizes& strides, int leading, Index group) noexcept {
-  Index offset = 0;
-  for (int axis = leading - 1; axis >= 0; --axis) {
-    offset += (group % view.shape[axis]) * strides[axis];
-    group /= view.shape[axis];
-  }
-  return offset;
-}
+// What a thread needs to pull planes back.
+class Worker {
+ public:
+  Worker(const MaxPlan& plan, const PullbackPlane& prototype) : plan_(plan), engine_(make_gather(plan, prototype)) {}
 
-void check_record(const MaxPlan& plan, const PullbackPlane& plane) {
-  if (!gather_pullback(plan, plane))
-    visit_float(plane.dtype, [&](auto tag) { Scatter<decltype(tag)>(plan, plane).run(); });
-}
+  void pull(const PullbackPlane& plane, Index begin, Index end) {
+    if (engine_ && engine_->run(plane, begin, end)) return;
+    const Index item = static_cast<Index>(item_size(plane.dtype));
+    visit_float(plane.dtype, [&](auto tag) {
+      for (Index lane = 0; lane < plane.lanes; ++lane) {
+        PullbackPlane one = plane;
+        one.dx.data += lane * item;
+        one.cotangent.data += lane * item;
+        one.winners.data += lane * plane.winner_bytes;
+        Scatter<decltype(tag)>(plan_, one).run(begin, end);
+      }
+    });
+  }
+
+ private:
+  const MaxPlan& plan_;
+  std::unique_ptr<GatherEngine> engine_;
+};
 
 }  // namespace
 
@@ -229,22 +244,29 @@ Index count_bits(const std::uint8_t* bytes, Index count) noexcept {
 
 void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& cotangent, const ArrayView& dx) {
   if (dx.count() == 0) return;
-  const int leading = dx.ndim() - plan.ndim();
-  Index planes = 1;
-  for (int axis = 0; axis < leading; ++axis) planes *= dx.shape[axis];
-  const Index grain = std::max<Index>(1, (1 << 14) / std::max<Index>(1, plan.plane_cells));
-  parallel_for(planes, grain, [&](Index begin, Index end) {
-    for (Index group = begin; group < end; ++group) {
-      PullbackPlane plane;
-      plane.dtype = dx.dtype;
-      plane.dx = {dx.data + group_offset(dx, dx.strides, leading, group), dx.strides.data() + leading};
-      plane.cotangent = {cotangent.data + group_offset(cotangent, cotangent.strides, leading, group),
-                         cotangent.strides.data() + leading};
-      plane.winners = {reinterpret_cast<char*>(winners.data.get()) +
-                           group_offset(cotangent, winners.strides, leading, group),
-                       winners.strides.data() + leading};
-      plane.winner_bytes = winners.item_bytes;
-      check_record(plan, plane);
+  const Strided dx_planes(dx), g_planes(cotangent);
+  const Strided records(reinterpret_cast<char*>(winners.data.get()), winners.strides, winners.item_bytes);
+  const PlaneLayout layout(dx.shape, dx.ndim() - plan.ndim(), dx_planes, {&g_planes, &records});
+  const auto plane_of = [&](Index group) {
+    PullbackPlane plane;
+    plane.dtype = dx.dtype;
+    plane.lanes = layout.lanes;
+    plane.dx = layout.plane(dx_planes, group);
+    plane.cotangent = layout.plane(g_planes, group);
+    plane.winners = layout.plane(records, group);
+    plane.winner_bytes = winners.item_bytes;
+    return plane;
+  };
+  const Index rows = plan.axes[0].size, cells = plan.plane_cells * layout.lanes, threads = num_threads();
+  Index parts = 1;
+  if (layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+    parts = std::clamp<Index>(4 * threads / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
+  parallel_for(layout.groups * parts, std::max<Index>(1, kCellsPerThread * parts / cells), [&](Index begin, Index end) {
+    Worker worker(plan, plane_of(begin / parts));
+    for (Index unit = begin; unit < end;) {
+      const Index group = unit / parts, first = unit % parts, stop = std::min(parts, first + (end - unit));
+      worker.pull(plane_of(group), rows * first / parts, rows * stop / parts);
+      unit += stop - first;
     }
   });
 }
