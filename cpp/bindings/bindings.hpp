@@ -8,6 +8,7 @@ namespace halfulp::bindings {
 void register_errors(nanobind::module_& module);
 void register_settings(nanobind::module_& module);
 void register_conv(nanobind::module_& module);
+void register_xla(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
 void register_avg_pool(nanobind::module_& module);
 

@@ -1,0 +1,100 @@
+// Hard max pooling under XLA: straight from XLA's buffers to the kernels, without Python.
+#include <memory>
+
+#include "halfulp/max_pool.hpp"
+#include "xla_call.hpp"
+#include "xla_handlers.hpp"
+
+namespace halfulp::xla {
+namespace {
+
+Ties ties_from(std::string_view word) {
+  return word == "first" ? Ties::first : word == "last" ? Ties::last : word == "all" ? Ties::all : Ties::split;
+}
+
+NanPolicy nan_from(std::string_view word) {
+  return word == "propagate" ? NanPolicy::propagate : word == "ignore" ? NanPolicy::ignore : NanPolicy::raise;
+}
+
+MaxPlan plan_of(const Call& call, const Sizes& shape) {
+  std::string name(call.text("name"));
+  const std::string_view kind = call.text("kind");
+  const std::vector<Index> output_size = call.numbers("output_size");
+  const int ndim = static_cast<int>(output_size.size());
+  check_rank(name, shape, ndim);
+  std::vector<Axis> axes;
+  if (kind == "sliding") {
+    WindowParameters parameters{name, call.numbers("kernel"), call.numbers("stride"), call.numbers("dilation"),
+                                call.numbers("before"), call.numbers("after"), padding_mode_from(call.text("padding")),
+                                call.numbers("ceil_mode").at(0) != 0};
+    axes = window_axes(parameters, shape.last(ndim));
+  } else if (kind == "adaptive") {
+    axes = adaptive_axes(shape.last(ndim), output_size);
+  } else {
+    axes = global_axes(shape.last(ndim));
+  }
+  return {std::move(name), std::move(axes), ties_from(call.text("ties")), nan_from(call.text("nan"))};
+}
+
+// An output of a global max may lack the spatial axes: they are of size 1.
+ArrayView with_rank(ArrayView view, int rank) {
+  while (view.ndim() < rank) {
+    view.shape.push_back(1);
+    view.strides.push_back(0);
+  }
+  return view;
+}
+
+// Values that the kernels write and nobody reads.
+struct Scratch {
+  Scratch(const ArrayView& like, const Call&) : view(like) {
+    bytes = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(like.count()) * item_size(like.dtype));
+    view.data = bytes.get();
+  }
+  std::unique_ptr<char[]> bytes;
+  ArrayView view;
+};
+
+void forward(const Call& call) {
+  const ArrayView x = view_of(call.argument(0));
+  max_forward(plan_of(call, x.shape), x, with_rank(view_of(call.result(0)), x.ndim()));
+}
+
+void indices(const Call& call) {
+  const ArrayView x = view_of(call.argument(0));
+  const ArrayView found = with_rank(view_of(call.result(0)), x.ndim());
+  ArrayView like = found;
+  like.dtype = x.dtype;
+  Index stride = static_cast<Index>(item_size(x.dtype));
+  for (int i = like.ndim() - 1; i >= 0; --i) {
+    like.strides[i] = stride;
+    stride *= like.shape[i];
+  }
+  const Scratch out(like, call);
+  max_indices(plan_of(call, x.shape), x, out.view, found);
+}
+
+void jvp(const Call& call) {
+  const ArrayView x = view_of(call.argument(0));
+  const ArrayView tangent = with_rank(view_of(call.result(0)), x.ndim());
+  const Scratch out(tangent, call);
+  max_jvp(plan_of(call, x.shape), x, view_of(call.argument(1)), out.view, tangent);
+}
+
+void vjp(const Call& call) {
+  const ArrayView x = view_of(call.argument(0));
+  const ArrayView cotangent = with_rank(view_of(call.argument(1)), x.ndim());
+  const MaxPlan plan = plan_of(call, x.shape);
+  const Scratch out(cotangent, call);
+  const Winners winners = max_winners(plan, x, out.view);
+  max_pullback(plan, winners, cotangent, view_of(call.result(0)));
+}
+
+}  // namespace
+
+Error* max_forward_handler(CallFrame* frame) { return guarded(frame, forward); }
+Error* max_indices_handler(CallFrame* frame) { return guarded(frame, indices); }
+Error* max_jvp_handler(CallFrame* frame) { return guarded(frame, jvp); }
+Error* max_vjp_handler(CallFrame* frame) { return guarded(frame, vjp); }
+
+}  // namespace halfulp::xla
