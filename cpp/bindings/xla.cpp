@@ -41,7 +41,7 @@ void run_host(const xla::Call& call) {
     function(nb::str(work.data(), work.size()), nb::str(record.data(), record.size()), arguments, results);
   } catch (nb::python_error& problem) {
     // The message must outlive the exception, and the exception must be freed while Python is locked.
-    const std::string message = nb::cast<std::string>(nb::str(problem.value()));
+    const std::string message = nb::str(problem.value()).c_str();
     throw std::runtime_error(message);
   }
 }
@@ -51,7 +51,6 @@ nb::capsule target(xla::Handler handler) { return nb::capsule(reinterpret_cast<v
 nb::dict targets() {
   nb::dict found;
   found["halfulp_max_forward"] = target(xla::max_forward_handler);
-  found["halfulp_max_indices"] = target(xla::max_indices_handler);
   found["halfulp_max_jvp"] = target(xla::max_jvp_handler);
   found["halfulp_max_vjp"] = target(xla::max_vjp_handler);
   found["halfulp_host"] = target(xla::host_handler);
@@ -67,7 +66,8 @@ void set_host(nb::object function) {
 }  // namespace
 
 void register_xla(nb::module_& module) {
-  module.def("xla_targets", &targets, "Name -> capsule of every function that XLA can call.");
+  module.def("xla_targets", &targets, nb::sig("def xla_targets() -> dict[str, object]"),
+             "Name -> capsule of every function that XLA can call.");
   module.def("set_xla_host", &set_host, nb::arg("function"), "Set the function that the target halfulp_host calls.");
 }
 

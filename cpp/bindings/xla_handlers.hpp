@@ -6,7 +6,6 @@
 namespace halfulp::xla {
 
 Error* max_forward_handler(CallFrame* frame);
-Error* max_indices_handler(CallFrame* frame);
 Error* max_jvp_handler(CallFrame* frame);
 Error* max_vjp_handler(CallFrame* frame);
 // Any operator, through Python: the function set by `set_xla_host` does the work on views of XLA's memory.

@@ -47,7 +47,7 @@ ArrayView with_rank(ArrayView view, int rank) {
 
 // Values that the kernels write and nobody reads.
 struct Scratch {
-  Scratch(const ArrayView& like, const Call&) : view(like) {
+  explicit Scratch(const ArrayView& like) : view(like) {
     bytes = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(like.count()) * item_size(like.dtype));
     view.data = bytes.get();
   }
@@ -60,24 +60,10 @@ void forward(const Call& call) {
   max_forward(plan_of(call, x.shape), x, with_rank(view_of(call.result(0)), x.ndim()));
 }
 
-void indices(const Call& call) {
-  const ArrayView x = view_of(call.argument(0));
-  const ArrayView found = with_rank(view_of(call.result(0)), x.ndim());
-  ArrayView like = found;
-  like.dtype = x.dtype;
-  Index stride = static_cast<Index>(item_size(x.dtype));
-  for (int i = like.ndim() - 1; i >= 0; --i) {
-    like.strides[i] = stride;
-    stride *= like.shape[i];
-  }
-  const Scratch out(like, call);
-  max_indices(plan_of(call, x.shape), x, out.view, found);
-}
-
 void jvp(const Call& call) {
   const ArrayView x = view_of(call.argument(0));
   const ArrayView tangent = with_rank(view_of(call.result(0)), x.ndim());
-  const Scratch out(tangent, call);
+  const Scratch out(tangent);
   max_jvp(plan_of(call, x.shape), x, view_of(call.argument(1)), out.view, tangent);
 }
 
@@ -85,7 +71,7 @@ void vjp(const Call& call) {
   const ArrayView x = view_of(call.argument(0));
   const ArrayView cotangent = with_rank(view_of(call.argument(1)), x.ndim());
   const MaxPlan plan = plan_of(call, x.shape);
-  const Scratch out(cotangent, call);
+  const Scratch out(cotangent);
   const Winners winners = max_winners(plan, x, out.view);
   max_pullback(plan, winners, cotangent, view_of(call.result(0)));
 }
@@ -93,7 +79,6 @@ void vjp(const Call& call) {
 }  // namespace
 
 Error* max_forward_handler(CallFrame* frame) { return guarded(frame, forward); }
-Error* max_indices_handler(CallFrame* frame) { return guarded(frame, indices); }
 Error* max_jvp_handler(CallFrame* frame) { return guarded(frame, jvp); }
 Error* max_vjp_handler(CallFrame* frame) { return guarded(frame, vjp); }
 

@@ -72,6 +72,9 @@ CONSTRAINTS: dict[str, str] = {
     "B3": "an input is (channels, …) or (batch, channels, …), and only its batch may be empty",
     "B4": "padding='same' of a convolution takes stride 1 only",
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
+    # JAX
+    "J1": "an operator under jax is compiled for the CPU",
+    "J2": "a record that jax compiles is made of plain numbers and words",
     # ONNX models
     "O1": "a model is a whole, well-formed ONNX file of an operator set from 6 on",
     "O2": "every operator of a model is one that halfulp computes",

@@ -1,0 +1,86 @@
+"""Applying a record to JAX arrays, and the functional forms on them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from halfulp.errors import ShapeError
+from halfulp.jax._primitives import bind, forward, indices_p
+from halfulp.records import Operator, _inputs
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ARRAYS = ("input", "weight", "bias")
+
+
+def apply(op: Operator, *inputs: Any) -> Any:
+    """An operator's value on JAX arrays: the same bits as on NumPy arrays, under every transform of JAX.
+
+    >>> import jax, jax.numpy as jnp, halfulp as hu, halfulp.jax
+    >>> op = hu.MaxPool((2,), stride=1, dilation=2)
+    >>> jax.grad(lambda x: halfulp.jax.apply(op, x).sum())(jnp.array([1.0, 5.0, 2.0, 0.0, 3.0]))
+    Array([0., 2., 0., 0., 1.], dtype=float32)
+    """
+    arrays = [None if value is None else jnp.asarray(value) for value in inputs]
+    stand_ins = [None if a is None else np.empty(0, a.dtype) for a in arrays]
+    _inputs.as_arrays(op, stand_ins)  # the number of inputs and their element types; shapes come next
+    given = [a for a in arrays if a is not None]
+    op.output_shape(*(a.shape for a in given))
+    return forward(op, *given)
+
+
+def apply_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
+    """The value of a hard max and the flat index of every winner in its plane, in JAX's default integer type.
+
+    >>> import jax.numpy as jnp, halfulp as hu, halfulp.jax
+    >>> halfulp.jax.apply_with_indices(hu.MaxPool((2,)), jnp.array([1.0, 5.0, 2.0, 0.0]))
+    (Array([5., 2.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    value = apply(op, x)
+    array = jnp.asarray(x)
+    spatial = array.shape[array.ndim - op.ndim :]  # type: ignore[attr-defined]  # a hard max has a rank
+    if math.prod(spatial) > np.iinfo(jax.dtypes.canonicalize_dtype(jnp.int64)).max:
+        rule = "indices into a plane this large need jax_enable_x64"
+        raise ShapeError(op.name, f"input shape={array.shape}", rule, "I7")
+    return value, bind(indices_p, array, op=op)
+
+
+class _Lifted:
+    """A JAX array on its way through a functional form, which only looks at its rank and hands it to a record."""
+
+    def __init__(self, array: Any, with_indices: bool = False) -> None:
+        self.array = array
+        self.ndim = array.ndim
+        self.shape = array.shape
+        self._with_indices = with_indices
+
+    def __halfulp_apply__(self, op: Operator, inputs: tuple[Any, ...]) -> Any:
+        arrays = [value.array if isinstance(value, _Lifted) else value for value in inputs]
+        return apply_with_indices(op, *arrays) if self._with_indices else apply(op, *arrays)
+
+
+def bridged(function: Callable[P, R]) -> Callable[P, Any]:
+    """A functional form of halfulp, on JAX arrays."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        arguments = signature.bind(*args, **kwargs).arguments
+        with_indices = bool(arguments.pop("return_indices", False))
+        for name in _ARRAYS:
+            if arguments.get(name) is not None:
+                arguments[name] = _Lifted(jnp.asarray(arguments[name]), with_indices)
+        return function(**arguments)  # type: ignore[call-arg]  # bound above
+
+    first = (function.__doc__ or "").split(">>>")[0].rstrip()
+    call.__doc__ = f"{first}\n\n    On JAX arrays: :func:`halfulp.{function.__name__}` under jit, grad, vmap and so on."
+    return call
