@@ -19,6 +19,12 @@ def get_isa() -> str:
 def set_isa(name: str) -> None:
     """Force an instruction set; for tests."""
 
+def xla_targets() -> dict[str, object]:
+    """Name -> capsule of every function that XLA can call."""
+
+def set_xla_host(function: object) -> None:
+    """Set the function that the target halfulp_host calls."""
+
 class MaxPullback:
     """From an output cotangent to a tuple of input cotangents."""
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from halfulp.errors import ShapeError
+from halfulp.jax._codec import check_plain
 from halfulp.jax._primitives import bind, forward, indices_p
 from halfulp.records import Operator, _inputs
 
@@ -35,6 +36,7 @@ def apply(op: Operator, *inputs: Any) -> Any:
     _inputs.as_arrays(op, stand_ins)  # the number of inputs and their element types; shapes come next
     given = [a for a in arrays if a is not None]
     op.output_shape(*(a.shape for a in given))
+    check_plain(op)
     return forward(op, *given)
 
 

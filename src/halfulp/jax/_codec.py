@@ -17,6 +17,12 @@ from halfulp.records import Operator
 _RATIONAL, _FLOAT = "rational", "float"
 
 
+def check_plain(op: Operator) -> None:
+    """Refuse a record with a field that has no text, such as a ball (which has no hash either)."""
+    for field in fields(op):
+        _plain(op, field.name, getattr(op, field.name))
+
+
 @lru_cache(maxsize=1024)
 def encode(op: Operator) -> str:
     """A record as text, the same for equal records.

@@ -90,14 +90,18 @@ def _aligned(arguments: Sequence[Any]) -> Sequence[Any]:
         return arguments
     if hasattr(jax.lax, "pcast"):
         return [jax.lax.pcast(a, tuple(axes - _varying(a)), to="varying") for a in arguments]
-    return [jax.lax.pvary(a, tuple(axes - _varying(a))) for a in arguments]
+    pvary = getattr(jax.lax, "pvary")  # noqa: B009  # the older name, which newer versions do not have
+    return [pvary(a, tuple(axes - _varying(a))) for a in arguments]
 
 
 def _like(aval: Any, shape: tuple[int, ...], dtype: Any = None) -> ShapedArray:
     """An abstract array that varies over the mesh as ``aval`` does, and is not split in any axis."""
     spec = jax.sharding.PartitionSpec(*(None,) * len(shape))
     sharding = jax.sharding.NamedSharding(aval.sharding.mesh, spec)
-    return aval.update(shape=shape, dtype=aval.dtype if dtype is None else dtype, weak_type=False, sharding=sharding)
+    like: ShapedArray = aval.update(
+        shape=shape, dtype=aval.dtype if dtype is None else dtype, weak_type=False, sharding=sharding
+    )
+    return like
 
 
 def _forward_type(*avals: Any, op: Operator) -> ShapedArray:

@@ -111,7 +111,7 @@ def _second_tangent(op: Any, points: list[Any], directions: list[Any], moved: li
 def _tangent_transpose(g: Any, *arguments: Any, op: Operator, which: tuple[bool, ...]) -> list[Any]:
     points, directions = _split(op, arguments, which)
     wanted = [d is not None and ad.is_undefined_primal(d) for d in directions]
-    nothing = [None] * len(points)
+    nothing: list[Any] = [None] * len(points)
     if _is_zero(g):
         given = [d for d in directions if d is not None]
         return nothing + [ad.Zero(d.aval) if ad.is_undefined_primal(d) else None for d in given]
