@@ -45,6 +45,7 @@ __all__ = [
     "GlobalMaxPool",
     "HalfulpError",
     "MaxPool",
+    "ModelError",
     "Node",
     "Operator",
     "PolicyError",

@@ -29,7 +29,7 @@ def apply(op: Operator, *inputs: Any) -> Any:
     >>> import jax, jax.numpy as jnp, halfulp as hu, halfulp.jax
     >>> op = hu.MaxPool((2,), stride=1, dilation=2)
     >>> jax.grad(lambda x: halfulp.jax.apply(op, x).sum())(jnp.array([1.0, 5.0, 2.0, 0.0, 3.0]))
-    Array([0., 2., 0., 0., 1.], dtype=float32)
+    Array([0., 1., 1., 0., 1.], dtype=float32)
     """
     arrays = [None if value is None else jnp.asarray(value) for value in inputs]
     stand_ins = [None if a is None else np.empty(0, a.dtype) for a in arrays]
