@@ -14,8 +14,8 @@ import halfulp as hu
 from halfulp.errors import CONSTRAINTS, DTypeError, HalfulpError, PolicyError, ShapeError, TapeError
 
 ROOT = Path(__file__).parent.parent
-LABEL = re.compile(r"\[([A-Z]\d+)\]")
-"""A label as messages and documents show it."""
+LABEL = re.compile(r"\\?\[([A-Z]\d+)\\?\]")
+"""A label as messages and documents show it, and as patterns for messages do."""
 
 
 def strings(path: Path) -> Iterator[str]:
