@@ -9,32 +9,46 @@ namespace {
 
 constexpr Index kLargestDivisor = Index{1} << 50;
 
+// The sources of every output when windows may reach into a margin.
+struct Reach {
+  std::vector<Index> first, count;
+};
+
 // Greedy: runs of outputs `period` apart whose sources move by a fixed distance.
-void add_segments(SumAxis& axis, Index period) {
+void add_segments(SumAxis& axis, const Reach& reach, Index period) {
   const Index n = axis.outputs();
   for (Index phase = 0; phase < std::min(period, n); ++phase) {
     Index o = phase;
     while (o < n) {
-      const auto at = [&](Index i) { return axis.first[static_cast<std::size_t>(i)]; };
-      const Index count = axis.count[static_cast<std::size_t>(o)];
+      const auto at = [&](Index i) { return reach.first[static_cast<std::size_t>(i)]; };
+      const Index count = reach.count[static_cast<std::size_t>(o)];
       const Index shift = o + period < n ? at(o + period) - at(o) : 0;
       Index length = 1;
-      while (o + length * period < n && axis.count[static_cast<std::size_t>(o + length * period)] == count &&
+      while (o + length * period < n && reach.count[static_cast<std::size_t>(o + length * period)] == count &&
              at(o + length * period) == at(o) + length * shift && shift >= 0)
         ++length;
       if (count > 0) axis.segments.push_back({at(o), shift, count, axis.step, o, period, length});
       o += length * period;
     }
   }
+  for (Index o = 0; o < n; ++o) {
+    const auto i = static_cast<std::size_t>(o);
+    if (reach.count[i] == 0) continue;
+    axis.margin_before = std::max(axis.margin_before, -reach.first[i]);
+    axis.margin_after = std::max(axis.margin_after, reach.first[i] + (reach.count[i] - 1) * axis.step + 1 - axis.sources);
+  }
 }
+
+// A margin pays where it is small beside the row.
+bool margin_pays(const Axis& axis) { return !axis.adaptive && axis.extent() <= axis.size + 16; }
 
 void add_runs(SumAxis& axis) {
   for (Index o = 0; o < axis.outputs(); ++o) {
     const auto i = static_cast<std::size_t>(o);
-    const SumRun run{o, o + 1, axis.divisor[i], axis.padded[i] != 0, axis.count[i] == 0};
+    const SumRun run{o, o + 1, axis.divisor[i], axis.count[i] == 0};
     if (!axis.runs.empty()) {
       SumRun& last = axis.runs.back();
-      if (last.divisor == run.divisor && last.padded == run.padded && last.empty == run.empty) {
+      if (last.divisor == run.divisor && last.empty == run.empty) {
         last.end = run.end;
         continue;
       }
@@ -64,7 +78,12 @@ SumAxis forward_axis(const Axis& axis, bool count_include_pad) {
     result.divisor[i] = counted_cells(axis, o, count_include_pad);
     result.padded[i] = result.divisor[i] > real;
   }
-  add_segments(result, 1);
+  Reach reach{result.first, result.count};
+  if (margin_pays(axis) && axis.before <= axis.size + 16) {
+    for (Index o = 0; o < axis.output; ++o) reach.first[static_cast<std::size_t>(o)] = axis.start(o);
+    reach.count.assign(outputs, axis.kernel);
+  }
+  add_segments(result, reach, 1);
   add_runs(result);
   return result;
 }
@@ -86,7 +105,17 @@ SumAxis transposed_axis(const Axis& axis) {
       if (result.count[cell]++ == 0) result.first[cell] = o;
     }
   }
-  add_segments(result, axis.adaptive ? 1 : axis.stride);
+  Reach reach{result.first, result.count};
+  if (margin_pays(axis) && dilation == 1) {
+    for (Index cell = 0; cell < axis.size; ++cell) {
+      const auto i = static_cast<std::size_t>(cell);
+      const Index last = (cell + axis.before) / axis.stride;
+      const Index past = cell + axis.before - axis.kernel;  // the last coordinate that window `first` must start after
+      reach.first[i] = past < 0 ? -((-past - 1) / axis.stride) : past / axis.stride + 1;
+      reach.count[i] = std::max<Index>(0, last - reach.first[i] + 1);
+    }
+  }
+  add_segments(result, reach, axis.adaptive ? 1 : axis.stride);
   add_runs(result);
   return result;
 }

@@ -15,6 +15,8 @@ int exponent_of(std::uint64_t bits) {
   return std::max(field, 1) - F::max_exponent;
 }
 
+constexpr Index kBatch = Index{1} << 12;  // sums that are divided together
+
 }  // namespace
 
 template <class T>
@@ -23,6 +25,10 @@ WindowBlock<T>::WindowBlock(const SumPlan& plan, const WindowLayout& layout)
   terms_log2_ = 0.0;
   for (const SumAxis* axis : layout.axes)
     terms_log2_ += std::log2(static_cast<double>(axis->largest_count() + 1) * axis->largest_weight());
+  divisor_log2_ = plan.divisor != 0 ? std::log2(std::abs(static_cast<double>(plan.divisor))) : 0.0;
+  for (const SumAxis* axis : layout.axes)
+    if (plan.divisor == 0)
+      divisor_log2_ += std::log2(1.0 + static_cast<double>(*std::max_element(axis->divisor.begin(), axis->divisor.end())));
   const auto depth = static_cast<std::size_t>(depth_);
   outputs_.resize(depth);
   slabs_.resize(depth);
@@ -64,20 +70,99 @@ void WindowBlock<T>::run(const T* in, T* out, const BlockRange& range) {
   range_ = range;
   lanes_ = range.lanes;
   rows_ = cells_of(*layout_.axes.front(), range.first_begin, range.first_end);
-  columns_ = cells_of(*layout_.axes.back(), range.last_begin, range.last_end);
-  width_ = (columns_.end - columns_.begin) * lanes_;
+  find_columns();
   take_source(in);
-  choose_mode();
+  scanning_ = scans_as_it_sums();
+  if (scanning_) {
+    // Hope for exact sums and look at the magnitudes on the way: the source is read once.
+    smallest_.assign(static_cast<std::size_t>(width_), static_cast<magnitude_bits<Source>>(~magnitude_bits<Source>{0}));
+    largest_.assign(static_cast<std::size_t>(width_), 0);
+    bounded_ = false;
+    slide_allowed_ = false;
+    compute(out);
+    MagnitudeRange found;
+    for (const auto bits : smallest_)
+      if (bits != static_cast<magnitude_bits<Source>>(~magnitude_bits<Source>{0}))
+        found.smallest = std::min<std::uint64_t>(found.smallest, bits);
+    for (const auto bits : largest_) found.largest = std::max<std::uint64_t>(found.largest, bits);
+    scanning_ = false;
+    bounded_ = !exact_range(found);
+    if (bounded_) {
+      pending_ = 0;
+      compute(out);
+    }
+  } else {
+    choose_mode();
+    compute(out);
+  }
+  flush();
+}
+
+// Where every row is added once or twice and there are no weights.
+template <class T>
+bool WindowBlock<T>::scans_as_it_sums() const {
+  if (slab_rows_.size() > 1 || plan_.negated) return false;
+  for (const SumAxis* axis : layout_.axes)
+    if (!axis->weights.empty()) return false;
+  const SumAxis& axis = *layout_.axes[0];
+  Index added = 0;
+  for (Index o = range_.first_begin; o < range_.first_end; ++o) added += axis.count[static_cast<std::size_t>(o)];
+  return added <= 2 * (rows_.end - rows_.begin);
+}
+
+template <class T>
+void WindowBlock<T>::compute(T* out) {
   for (int a = depth_ - 2; a >= 0; --a) {
     const auto i = static_cast<std::size_t>(a);
-    slabs_[i] = a == depth_ - 2 ? width_ : slabs_[i + 1] * layout_.axes[i + 1]->sources;
+    slabs_[i] = a == depth_ - 2 ? reach_ : slabs_[i + 1] * layout_.axes[i + 1]->sources;
     levels_[i] = reserve(storage_[i], slabs_[i]);
   }
-  const Index line = (range.last_end - range.last_begin) * lanes_;
-  sums_ = reserve(sums_storage_, line);
-  work_ = reserve(work_storage_, width_);
-  if (static_cast<Index>(undecided_.size()) < line) undecided_.resize(static_cast<std::size_t>(line));
+  if (reach_ != width_) {  // -0.0 changes no sum, whatever its sign
+    std::fill_n(levels_[0].sum, slabs_[0], -0.0);
+    if (levels_[0].low != nullptr) std::fill_n(levels_[0].low, slabs_[0], 0.0);
+    if (levels_[0].bound != nullptr) std::fill_n(levels_[0].bound, slabs_[0], 0.0);
+  }
+  capacity_ = std::max(kBatch, (range_.last_end - range_.last_begin) * lanes_);
+  sums_ = reserve(sums_storage_, capacity_);
+  work_ = reserve(work_storage_, reach_);
+  if (static_cast<Index>(undecided_.size()) < capacity_) undecided_.resize(static_cast<std::size_t>(capacity_));
   first_level(out);
+}
+
+// The part of a segment whose outputs lie in [begin, end); false if there is none.
+template <class T>
+bool WindowBlock<T>::clip(SumSegment& g, Index begin, Index end) {
+  const Index skipped = g.output >= begin ? 0 : (begin - g.output + g.output_step - 1) / g.output_step;
+  g.length = std::min(g.length, g.output >= end ? 0 : (end - g.output + g.output_step - 1) / g.output_step) - skipped;
+  g.first += skipped * g.first_step;
+  g.output += skipped * g.output_step;
+  return g.length > 0;
+}
+
+// The columns that the block's windows reach, and the margins of those that are not there.
+template <class T>
+void WindowBlock<T>::find_columns() {
+  const SumAxis& axis = *layout_.axes.back();
+  Cells reach{axis.sources, 0};
+  bool any = false;
+  segments_.clear();
+  for (SumSegment g : axis.segments) {
+    if (!clip(g, range_.last_begin, range_.last_end)) continue;
+    segments_.push_back(g);
+    const Index end = g.first + (g.length - 1) * g.first_step + (g.count - 1) * g.step + 1;
+    reach = any ? Cells{std::min(reach.begin, g.first), std::max(reach.end, end)} : Cells{g.first, end};
+    any = true;
+  }
+  columns_ = {std::clamp<Index>(reach.begin, 0, axis.sources), std::clamp<Index>(reach.end, 0, axis.sources)};
+  if (!any || columns_.begin >= columns_.end) columns_ = {0, 0};
+  if (!any) reach = {0, 0};
+  width_ = (columns_.end - columns_.begin) * lanes_;
+  margin_ = (columns_.begin - reach.begin) * lanes_;
+  reach_ = (reach.end - reach.begin) * lanes_;
+  for (SumSegment& g : segments_) {
+    g.first -= reach.begin;
+    g.output -= range_.last_begin;
+  }
 }
 
 // Views the source where its rows are contiguous numbers that kernels can read, else copies the block's part of it.
@@ -149,21 +234,27 @@ bool WindowBlock<T>::exact_range(const MagnitudeRange& range) const {
     // low collects at most 2 N errors of at most 2^-53 N 2^top each and must stay below 2^53 steps of the grid.
     return top + 2 * terms_log2_ + 1 - 53 <= 53 + grid && grid > -900 && top + terms_log2_ < 1000;
   } else {
-    if (std::is_same_v<T, Float16> && top + terms_log2_ > 28) return false;
-    return top + terms_log2_ <= 53 + grid;
+    if (std::is_same_v<T, Float16>) return top + terms_log2_ <= std::min(27, 53 + grid);
+    return top + terms_log2_ <= 53 + grid && grid - divisor_log2_ >= F::min_exponent;
   }
 }
 
 template <class T>
-void WindowBlock<T>::choose_mode() {
-  MagnitudeRange range;
+void WindowBlock<T>::scan_rows(MagnitudeRange& range) const {
   const Index rows = rows_.end - rows_.begin;
   const auto merge = [&](const MagnitudeRange& found) {
     range.smallest = std::min(range.smallest, found.smallest);
     range.largest = std::max(range.largest, found.largest);
   };
+  if (slab_rows_.size() == 1 && source_strides_[0] == width_) return merge(source_kernels().scan(source_, rows * width_));
   for (Index r = 0; r < rows; ++r)
     for (const Index offset : slab_rows_) merge(source_kernels().scan(source_ + r * source_strides_[0] + offset, width_));
+}
+
+template <class T>
+void WindowBlock<T>::choose_mode() {
+  MagnitudeRange range;
+  scan_rows(range);
   bounded_ = !exact_range(range);
   bool weighted = plan_.negated, wide = false;
   for (int a = 0; a + 1 < depth_; ++a) wide = wide || slides(a);
@@ -209,9 +300,28 @@ void WindowBlock<T>::first_level(T* out) {
   const SumAxis& axis = *layout_.axes[0];
   for (Index o = range_.first_begin; o < range_.first_end; ++o) {
     outputs_[0] = o;
-    if (axis.count[static_cast<std::size_t>(o)] > 0 && !slide_source_rows(o)) sum_source_rows(o);
+    if (axis.count[static_cast<std::size_t>(o)] > 0) {
+      prefetch_rows(o);
+      if (!slide_source_rows(o)) sum_source_rows(o);
+    }
     level(1, levels_[0], inner({out, 1, false, false}, 0, o));
   }
+}
+
+// Asks for the rows that windows a little further on will enter; also past the block's end, where the next one begins.
+template <class T>
+void WindowBlock<T>::prefetch_rows([[maybe_unused]] Index o) const {
+#if defined(__GNUC__) || defined(__clang__)
+  constexpr Index kBytesAhead = 4096, kLine = 64;
+  const SumAxis& axis = *layout_.axes[0];
+  const auto i = static_cast<std::size_t>(o);
+  const Index moved = o > 0 ? std::max<Index>(0, axis.first[i] - axis.first[i - 1]) : axis.count[i];
+  const Index row = std::max<Index>(1, width_ * static_cast<Index>(sizeof(Source)));
+  if (slab_rows_.size() > 1 || row > kBytesAhead || source_strides_[0] < 0) return;
+  const auto* next = reinterpret_cast<const char*>(
+      source_ + (axis.first[i] + (axis.count[i] - 1) * axis.step + 1 - rows_.begin) * source_strides_[0]);
+  for (Index at = 0; at < moved * row; at += kLine) __builtin_prefetch(next + kBytesAhead + at);
+#endif
 }
 
 template <class T>
@@ -224,13 +334,15 @@ void WindowBlock<T>::sum_source_rows(Index o) {
   for (std::size_t r = 0; r < row_weights_.size() && !axis.weights.empty(); ++r)
     row_weights_[r] *= axis.weights[static_cast<std::size_t>(first + static_cast<Index>(r) * axis.step)];
   const double* weights = row_weights_.empty() ? nullptr : row_weights_.data();
-  Sums to = levels_[0];
+  Sums to = levels_[0] + margin_;
   for (const Index offset : slab_rows_) {
     for (Index r = 0; r < count; ++r)
       row_pointers_[static_cast<std::size_t>(r)] =
           source_ + (first + r * axis.step - rows_.begin) * source_strides_[0] + offset;
     source_kernels().add_rows[bounded_](row_pointers_.data(), weights, count, width_, to);
-    to = to + width_;
+    if (scanning_)
+      source_kernels().scan_columns(row_pointers_.data(), count, width_, smallest_.data(), largest_.data());
+    to = to + reach_;
   }
 }
 
@@ -246,12 +358,12 @@ bool WindowBlock<T>::slide_source_rows(Index o) {
   Index leaving = axis.first[i - 1], entering = old_end;
   while (leaving < axis.first[i] || entering < end) {
     const bool leaves = leaving < axis.first[i], enters = entering < end;
-    Sums to = levels_[0];
+    Sums to = levels_[0] + margin_;
     for (const Index offset : slab_rows_) {
       const Source* base = source_ + offset - rows_.begin * source_strides_[0];
       source_kernels().slide(leaves ? base + leaving * source_strides_[0] : nullptr,
                              enters ? base + entering * source_strides_[0] : nullptr, width_, to);
-      to = to + width_;
+      to = to + reach_;
     }
     leaving += axis.step;
     entering += axis.step;

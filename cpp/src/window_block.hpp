@@ -46,6 +46,11 @@ class WindowBlock {
   };
 
   static Cells cells_of(const SumAxis& axis, Index begin, Index end);
+  static bool clip(SumSegment& segment, Index begin, Index end);
+  void find_columns();
+  void scan_rows(MagnitudeRange& range) const;
+  bool scans_as_it_sums() const;
+  void compute(T* out);
   void take_source(const T* in);
   void choose_mode();
   bool exact_range(const MagnitudeRange& range) const;
@@ -54,6 +59,7 @@ class WindowBlock {
   Index slab(int level) const { return slabs_[static_cast<std::size_t>(level)]; }
 
   void first_level(T* out);
+  void prefetch_rows(Index o) const;
   void sum_source_rows(Index o);
   bool slide_source_rows(Index o);
   void level(int level, Sums in, const Position& at);
@@ -61,9 +67,11 @@ class WindowBlock {
   Position inner(const Position& at, int level, Index o) const;
   void line(Sums in, const Position& at);
   void sum_line(Sums in, bool empty);
+  void add_padded_zeros(Sums sums, bool all) const;
   void finish(const Position& at);
-  void finish_run(Index begin, Index end, const SumDivisor& divisor, Index exact_divisor, T* out);
-  T resolve(Index index, const SumDivisor& divisor, Index exact_divisor);
+  void flush();
+  void finish_run(Sums sums, Index n, Index divisor, T* out, Index line_offset);
+  T resolve(Sums sum, Index divisor, Index line_index);
   template <class Sum>
   void add_cells(Sum& sum, int axis, const Source* at, std::int64_t weight) const;
   const SourceKernels<Source>& source_kernels() const;
@@ -74,12 +82,17 @@ class WindowBlock {
   const WindowLayout& layout_;
   const SumKernels& kernels_;
   int depth_;         // number of axes
-  double terms_log2_; // log2 of a bound on the number of weighted terms, sliding included
+  double terms_log2_;    // log2 of a bound on the number of weighted terms, sliding included
+  double divisor_log2_;  // log2 of a bound on the divisor
   BlockRange range_{};
   Cells rows_{}, columns_{};
   Index lanes_ = 1;
-  Index width_ = 0;  // (columns of the block) * lanes
+  Index width_ = 0;   // (columns of the block) * lanes
+  Index margin_ = 0;  // values of a row of sums before its first column
+  Index reach_ = 0;   // all values of a row of sums, margins included
   bool bounded_ = false;
+  bool scanning_ = false;  // magnitudes are taken while rows are added
+  std::vector<magnitude_bits<Source>> smallest_, largest_;  // per column
   bool slide_allowed_ = false;
   const Source* source_ = nullptr;             // the block's first cell
   std::vector<Index> source_strides_;          // elements, per axis
@@ -91,9 +104,14 @@ class WindowBlock {
   std::vector<Sums> levels_;
   std::vector<double> sums_storage_, work_storage_;
   Sums sums_{}, work_{};
+  // Finished lines that wait to be divided together: neighbours in memory with one divisor.
+  T* pending_out_ = nullptr;
+  Index pending_ = 0, pending_divisor_ = 0, capacity_ = 0;
+  bool line_padded_ = false;
   std::vector<const Source*> row_pointers_;
   std::vector<double> row_weights_;
   std::vector<Index> row_offsets_;
+  std::vector<SumSegment> segments_;  // of the last axis, within the block
   std::vector<std::int32_t> undecided_;
   std::vector<T> staged_;
 };

@@ -41,7 +41,7 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
   static const SumAxis dummy = [] {
     SumAxis axis;
     axis.segments = {{0, 0, 1, 1, 0, 1, 1}};
-    axis.runs = {{0, 1, 1, false, false}};
+    axis.runs = {{0, 1, 1, false}};
     return axis;
   }();
   const int ndim = static_cast<int>(plan.axes.size());

@@ -17,10 +17,10 @@ void fill_zero(Sums sums, Index n) {
   if (sums.bound != nullptr) std::fill_n(sums.bound, n, 0.0);
 }
 
-SumDivisor divisor_of(Index n, bool padded) {
+SumDivisor divisor_of(Index n) {
   const auto value = static_cast<double>(n);
   const Index magnitude = n < 0 ? -n : n;
-  return {value, 1.0 / value, (magnitude & (magnitude - 1)) == 0, padded ? 0.0 : -0.0};
+  return {value, 1.0 / value, (magnitude & (magnitude - 1)) == 0};
 }
 
 }  // namespace
@@ -29,9 +29,12 @@ template <class T>
 void WindowBlock<T>::line(Sums in, const Position& at) {
   const SumAxis& axis = *layout_.axes.back();
   if (!axis.weights.empty() && !at.empty)
-    kernels_.scale[mode_base<T> + bounded_](in, axis.weights.data() + columns_.begin, lanes_,
+    kernels_.scale[mode_base<T> + bounded_](in + margin_, axis.weights.data() + columns_.begin, lanes_,
                                             columns_.end - columns_.begin);
+  if (pending_ + (range_.last_end - range_.last_begin) * lanes_ > capacity_) flush();
   sum_line(in, at.empty);
+  add_padded_zeros(sums_ + pending_, at.padded);
+  line_padded_ = at.padded;
   finish(at);
 }
 
@@ -39,50 +42,84 @@ template <class T>
 void WindowBlock<T>::sum_line(Sums in, bool empty) {
   const SumAxis& axis = *layout_.axes.back();
   const Index begin = range_.last_begin, end = range_.last_end;
-  if (empty) return fill_zero(sums_, (end - begin) * lanes_);
+  const Sums out = sums_ + pending_;
+  if (empty) return fill_zero(out, (end - begin) * lanes_);
+  const int mode = mode_base<T> + bounded_;
+  for (const SumSegment& g : segments_) {
+    if (lanes_ == 1)
+      kernels_.add_segment[mode](in, reach_, g, work_, out);
+    else
+      kernels_.add_lane_segment[mode](in, lanes_, g, out);
+  }
   for (const SumRun& run : axis.runs) {
     const Index from = std::max(run.begin, begin), to = std::min(run.end, end);
-    if (run.empty && from < to) fill_zero(sums_ + (from - begin) * lanes_, (to - from) * lanes_);
+    if (run.empty && from < to) fill_zero(out + (from - begin) * lanes_, (to - from) * lanes_);
   }
-  const int mode = mode_base<T> + bounded_;
-  if (lanes_ == 1) {
-    for (SumSegment g : axis.segments) {
-      const Index skipped = g.output >= begin ? 0 : (begin - g.output + g.output_step - 1) / g.output_step;
-      g.length = std::min(g.length, g.output >= end ? 0 : (end - g.output + g.output_step - 1) / g.output_step) - skipped;
-      if (g.length <= 0) continue;
-      g.first += skipped * g.first_step - columns_.begin;
-      g.output += skipped * g.output_step - begin;
-      kernels_.add_segment[mode](in, width_, g, work_, sums_);
-    }
+}
+
+// A padded zero among the terms makes a negative zero positive and changes nothing else.
+template <class T>
+void WindowBlock<T>::add_padded_zeros(Sums sums, bool all) const {
+  const SumAxis& axis = *layout_.axes.back();
+  const Index begin = range_.last_begin, end = range_.last_end;
+  const auto add = [&](Index o) {
+    for (Index i = (o - begin) * lanes_; i < (o - begin + 1) * lanes_; ++i) sums.sum[i] += 0.0;
+  };
+  if (all) {
+    for (Index o = begin; o < end; ++o) add(o);
     return;
   }
-  for (Index o = begin; o < end; ++o) {
-    const auto i = static_cast<std::size_t>(o);
-    if (axis.count[i] == 0) continue;
-    row_offsets_.clear();
-    for (Index r = 0; r < axis.count[i]; ++r)
-      row_offsets_.push_back((axis.first[i] + r * axis.step - columns_.begin) * lanes_);
-    kernels_.add_sums[mode](in, row_offsets_.data(), nullptr, axis.count[i], lanes_, sums_ + (o - begin) * lanes_);
-  }
+  // Windows with padding stand at the two ends of an axis.
+  const auto padded = [&](Index o) { return axis.padded[static_cast<std::size_t>(o)] != 0; };
+  Index o = begin;
+  for (; o < end && padded(o); ++o) add(o);
+  for (Index last = end - 1; last > o && padded(last); --last) add(last);
 }
 
 template <class T>
 void WindowBlock<T>::finish(const Position& at) {
+  const SumAxis& axis = *layout_.axes.back();
   const Index stride = layout_.out_strides.back(), begin = range_.last_begin, end = range_.last_end;
+  const Index n = (end - begin) * lanes_;
   const bool contiguous = stride == lanes_ || end - begin == 1;
-  if (!contiguous && static_cast<Index>(staged_.size()) < (end - begin) * lanes_)
-    staged_.resize(static_cast<std::size_t>((end - begin) * lanes_));
-  T* out = contiguous ? at.out + begin * stride : staged_.data();
-  for (const SumRun& run : layout_.axes.back()->runs) {
-    const Index from = std::max(run.begin, begin), to = std::min(run.end, end);
-    if (from >= to) continue;
-    const bool padded = at.padded || run.padded, none = (at.empty || run.empty) && !padded;
+  T* out = at.out + begin * stride;
+  const auto divisor = [&](const SumRun& run) {
     const Index counted = plan_.divisor != 0 ? plan_.divisor : at.divisor * run.divisor;
-    const Index n = none || counted == 0 ? 1 : counted;  // an average over nothing is +0
-    finish_run((from - begin) * lanes_, (to - begin) * lanes_, divisor_of(n, padded), n, out);
+    return counted == 0 ? 1 : counted;  // an average over nothing is +0
+  };
+  if (contiguous && axis.runs.size() == 1 && !bounded_ && !at.empty && !axis.runs[0].empty) {
+    const Index d = divisor(axis.runs[0]);
+    if (pending_ > 0 && (out != pending_out_ + pending_ || d != pending_divisor_)) {
+      // This line's sums stand after those that wait: take them along.
+      const Index old = pending_;
+      flush();
+      std::copy_n(sums_.sum + old, n, sums_.sum);
+      if (sums_.low != nullptr) std::copy_n(sums_.low + old, n, sums_.low);
+    }
+    if (pending_ == 0) pending_out_ = out;
+    pending_divisor_ = d;
+    pending_ += n;
+    return;
+  }
+  const Sums line = sums_ + pending_;
+  if (!contiguous && static_cast<Index>(staged_.size()) < n) staged_.resize(static_cast<std::size_t>(n));
+  T* to = contiguous ? out : staged_.data();
+  for (const SumRun& run : axis.runs) {
+    const Index first = (std::max(run.begin, begin) - begin) * lanes_, last = (std::min(run.end, end) - begin) * lanes_;
+    if (first >= last) continue;
+    bool none = at.empty || run.empty;
+    for (Index o = run.begin; o < run.end && none; ++o)
+      none = !at.padded && axis.padded[static_cast<std::size_t>(o)] == 0;
+    finish_run(line + first, last - first, none ? 1 : divisor(run), to + first, first);
   }
   if (contiguous) return;
-  for (Index o = begin; o < end; ++o) std::copy_n(staged_.data() + (o - begin) * lanes_, lanes_, at.out + o * stride);
+  for (Index o = begin; o < end; ++o) std::copy_n(to + (o - begin) * lanes_, lanes_, at.out + o * stride);
+}
+
+template <class T>
+void WindowBlock<T>::flush() {
+  if (pending_ > 0) finish_run(sums_, pending_, pending_divisor_, pending_out_, 0);
+  pending_ = 0;
 }
 
 template <class T>
@@ -99,32 +136,32 @@ Index WindowBlock<T>::round_sums(Sums in, Index n, const SumDivisor& divisor, T*
 }
 
 template <class T>
-void WindowBlock<T>::finish_run(Index begin, Index end, const SumDivisor& divisor, Index exact_divisor, T* out) {
-  if (exact_divisor >= kLargestDivisor || exact_divisor <= -kLargestDivisor) {
-    for (Index i = begin; i < end; ++i) out[i] = resolve(i, divisor, exact_divisor);
+void WindowBlock<T>::finish_run(Sums sums, Index n, Index divisor, T* out, Index line_offset) {
+  if (divisor >= kLargestDivisor || divisor <= -kLargestDivisor) {
+    for (Index i = 0; i < n; ++i) out[i] = resolve(sums + i, divisor, line_offset + i);
     return;
   }
-  const Index undecided = round_sums(sums_ + begin, end - begin, divisor, out + begin);
+  const Index undecided = round_sums(sums, n, divisor_of(divisor), out);
   for (Index u = 0; u < undecided; ++u) {
-    const Index i = begin + undecided_[static_cast<std::size_t>(u)];
-    out[i] = resolve(i, divisor, exact_divisor);
+    const Index i = undecided_[static_cast<std::size_t>(u)];
+    out[i] = resolve(sums + i, divisor, line_offset + i);
   }
 }
 
-// The quotient of sum number `index` of the line, exactly: from the sum's parts if they are exact, else from the cells.
+// A quotient, exactly: from the sum's parts if they are exact, else from the cells of output `line_index` of the line.
 template <class T>
-T WindowBlock<T>::resolve(Index index, const SumDivisor& divisor, Index exact_divisor) {
-  typename ExactSums<Source>::terms sum;
-  if (!bounded_ || sums_.bound[index] == 0.0) {
-    sum.add(sums_.sum[index] + divisor.zero);
-    if (sums_.low != nullptr && sums_.low[index] != 0.0) sum.add(sums_.low[index]);
+T WindowBlock<T>::resolve(Sums sum, Index divisor, Index line_index) {
+  typename ExactSums<Source>::terms exact;
+  if (!bounded_ || sum.bound[0] == 0.0) {
+    exact.add(sum.sum[0]);
+    if (sum.low != nullptr && sum.low[0] != 0.0) exact.add(sum.low[0]);
   } else {
-    if (!std::signbit(divisor.zero)) sum.add(0.0);
-    const Index lane = index % lanes_, output = range_.last_begin + index / lanes_;
+    const Index output = range_.last_begin + line_index / lanes_;
+    if (line_padded_ || layout_.axes.back()->padded[static_cast<std::size_t>(output)] != 0) exact.add(0.0);
     outputs_.back() = output;
-    add_cells(sum, 0, source_ + lane, plan_.negated ? -1 : 1);
+    add_cells(exact, 0, source_ + line_index % lanes_, plan_.negated ? -1 : 1);
   }
-  return sum.template round_quotient<T>(exact_divisor);
+  return exact.template round_quotient<T>(divisor);
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "halfulp/array.hpp"
 #include "halfulp/dtype.hpp"
@@ -35,13 +36,11 @@ struct SumSegment {
   Index output, output_step, length;
 };
 
-// What a run of sums is divided by. `zero` is added to every sum: +0.0 if a padded zero is among the terms, else -0.0,
-// which changes nothing.
+// What a run of sums is divided by.
 struct SumDivisor {
   double value;
   double inverse;  // 1 / value, rounded
   bool power_of_two;
-  double zero;
 };
 
 // The range of nonzero magnitudes as bit patterns: `smallest` is the least pattern minus one, all ones if there is none.
@@ -50,9 +49,16 @@ struct MagnitudeRange {
   std::uint64_t largest = 0;
 };
 
+// The bit patterns of a type's magnitudes.
+template <class Source>
+using magnitude_bits = std::conditional_t<sizeof(Source) == 4, std::uint32_t, std::uint64_t>;
+
 template <class Source>
 struct SourceKernels {
   MagnitudeRange (*scan)(const Source* x, Index n);
+  // The same for every column of `count` rows, taken into two rows of bounds: no reduction for each short row.
+  void (*scan_columns)(const Source* const* rows, Index count, Index n, magnitude_bits<Source>* smallest,
+                       magnitude_bits<Source>* largest);
   // out = the weighted sum of `count` >= 1 rows; weights may be null. Index 0: exact, 1: bounded.
   void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, Sums out);
   // out += entering - leaving, exactly.
@@ -65,8 +71,10 @@ struct SumKernels {
   // By SumMode: the same for rows that are sums already, at offsets from `in`.
   void (*add_sums[kSumModes])(Sums in, const Index* offsets, const double* weights, Index count, Index n, Sums out);
   void (*slide_sums[kSumModes])(Sums leaving, Sums entering, Index n, Sums out);
-  // Sums along a row; `work` has room for two rows of `in`, `width` is its length.
+  // Sums along a row of `width` values; `work` has room for another.
   void (*add_segment[kSumModes])(Sums in, Index width, const SumSegment& segment, Sums work, Sums out);
+  // The same where every place of a row holds `lanes` neighbouring values.
+  void (*add_lane_segment[kSumModes])(Sums in, Index lanes, const SumSegment& segment, Sums out);
   void (*scale[kSumModes])(Sums values, const double* weights, Index lanes, Index n);
   // Rounds sums / divisor; the positions of undecided quotients go to `undecided`, their number is returned.
   Index (*finish_f16[2])(Sums in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);

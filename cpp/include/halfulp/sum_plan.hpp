@@ -18,7 +18,6 @@ namespace halfulp {
 struct SumRun {
   Index begin, end;
   Index divisor;
-  bool padded;
   bool empty;
 };
 
@@ -30,7 +29,9 @@ struct SumAxis {
   std::vector<double> weights;        // per source, integers; empty: all are 1
   std::vector<Index> divisor = {1};   // per output, a factor
   std::vector<std::uint8_t> padded = {0};  // per output: a padded zero is among the terms
-  std::vector<SumSegment> segments;   // the outputs that have sources, in vectorisable pieces
+  // Along a row: the sources may lie outside [0, sources), in a margin of zeros, so that all windows are alike.
+  Index margin_before = 0, margin_after = 0;
+  std::vector<SumSegment> segments;  // the outputs in vectorisable pieces
   std::vector<SumRun> runs;
 
   Index outputs() const noexcept { return static_cast<Index>(first.size()); }

@@ -23,28 +23,43 @@ inline Index collect_undecided(Index n, std::int32_t* undecided, Decide decide) 
   return found;
 }
 
-// float32 and bfloat16, exact sums. A quotient by a power of two is exact in float64. Any other, q = fl(sum * fl(1/n)),
-// carries two relative errors of 2^-53: q (1 ± 2^-51) encloses the quotient, with room for the rounding of the ends.
+// sum / n to within one unit in the last place, and exactly if the quotient is a double. Where fused operations are
+// fast, they correct the product with the inverse: the remainder r = sum - q n is exact, and r / n completes q with an
+// error far below its last bit.
+inline double quotient(double sum, const SumDivisor& d) {
+#ifdef __FMA__
+  const double q = sum * d.inverse;
+  const double r = std::fma(-q, d.value, sum);
+  return r == 0.0 ? q : std::fma(r, d.inverse, q);
+#else
+  return sum / d.value;
+#endif
+}
+
+// float32 and bfloat16, exact sums whose quotients are zero or normal numbers of T. Let q be within one unit of the
+// quotient. Midpoints between neighbouring T are doubles, so if q is none, no midpoint lies between q and the quotient,
+// and both round alike. If q is a midpoint, it has so few bits that q * n is exact: it shows whether q is the quotient
+// itself. A quotient by a power of two is always exact.
 template <class T>
 Index finish_exact(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
-  using F = format_of<T>;
   if (d.power_of_two) {
-    for (Index i = 0; i < n; ++i) out[i] = round_to<T>((in.sum[i] + d.zero) * d.inverse);
+    for (Index i = 0; i < n; ++i) out[i] = round_to<T>(in.sum[i] * d.inverse);
     return 0;
   }
+  constexpr std::uint64_t half = std::uint64_t{1} << (52 - format_of<T>::precision);
   return collect_undecided(n, undecided, [=](Index i) {
-    const double q = (in.sum[i] + d.zero) * d.inverse;
-    const auto bits = round_bits<F>(q * (1.0 + 0x1p-51));
-    out[i] = std::bit_cast<T>(bits);
-    return bits == round_bits<F>(q * (1.0 - 0x1p-51));
+    const double sum = in.sum[i];
+    const double q = quotient(sum, d);
+    out[i] = round_to<T>(q);
+    return ((std::bit_cast<std::uint64_t>(q) & (2 * half - 1)) != half) | (q * d.value == sum);
   });
 }
 
-// float16, exact sums below 2^28. The quotient is never within its rounding error of a midpoint without being on it:
-// sum - n * midpoint is a multiple of 2^-25, and if it is not 0, then the quotient is 2^-25 / n away from the midpoint,
-// more than the 2^-53 * |sum / n| that the division can be off. So rounding twice is as good as once.
+// float16, exact sums below 2^27. The quotient is never within an error of q of a midpoint without being on it: the
+// difference sum - n * midpoint is a multiple of 2^-25, and if it is not 0, then the quotient is 2^-25 / n away from the
+// midpoint, more than the 2^-52 * |sum / n| that q can be off. So rounding twice is as good as once.
 Index finish_f16_exact(Sums in, Index n, const SumDivisor& d, Float16* out, std::int32_t*) {
-  for (Index i = 0; i < n; ++i) out[i] = round_to<Float16>((in.sum[i] + d.zero) / d.value);
+  for (Index i = 0; i < n; ++i) out[i] = round_to<Float16>(quotient(in.sum[i], d));
   return 0;
 }
 
@@ -60,7 +75,7 @@ Index finish_bounded(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t
   const double inverse = std::fabs(d.inverse) * kBoundMargin;
   const double relative = d.power_of_two ? 0.0 : 0x1p-51;
   return collect_undecided(n, undecided, [=](Index i) {
-    const double q = (in.sum[i] + d.zero) * d.inverse;
+    const double q = in.sum[i] * d.inverse;
     const double bound = in.bound[i] * inverse;
     const double error = bound + std::fabs(q) * (bound == 0.0 ? relative : 0x1p-51);
     const auto bits = round_bits<F>(q + error);
@@ -77,7 +92,7 @@ Index finish_f64(Sums in, Index n, const SumDivisor& d, double* out, std::int32_
   const double inverse = std::fabs(d.inverse) * kBoundMargin;
   const double relative = d.power_of_two ? 0.0 : 0x1p-50;
   return collect_undecided(n, undecided, [=](Index i) {
-    const double sum = in.sum[i] + d.zero;
+    const double sum = in.sum[i];
     const double q = sum * d.inverse;
     const double rest = std::fma(-q, d.value, sum) + in.low[i];
     const double c = rest * d.inverse;

@@ -24,6 +24,37 @@ MagnitudeRange scan(const Source* x, Index n) {
   return {none ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
 }
 
+template <class Source, int Count>
+void scan_few_columns(const Source* const* rows, Index n, magnitude_bits<Source>* smallest, magnitude_bits<Source>* largest) {
+  using Bits = magnitude_bits<Source>;
+  constexpr Bits mask = static_cast<Bits>(~Bits{0}) >> 1;
+  const Source* a = rows[0];
+  const Source* b = rows[Count > 1 ? 1 : 0];
+  const Source* c = rows[Count > 2 ? 2 : 0];
+  for (Index i = 0; i < n; ++i) {
+    Bits least = smallest[i], most = largest[i];
+    const auto take = [&](Source x) {
+      const Bits magnitude = std::bit_cast<Bits>(x) & mask;
+      const Bits less = magnitude - 1;
+      least = less < least ? less : least;
+      most = magnitude > most ? magnitude : most;
+    };
+    take(a[i]);
+    if constexpr (Count > 1) take(b[i]);
+    if constexpr (Count > 2) take(c[i]);
+    smallest[i] = least;
+    largest[i] = most;
+  }
+}
+
+template <class Source>
+void scan_columns(const Source* const* rows, Index count, Index n, magnitude_bits<Source>* smallest,
+                  magnitude_bits<Source>* largest) {
+  for (; count >= 3; count -= 3, rows += 3) scan_few_columns<Source, 3>(rows, n, smallest, largest);
+  if (count == 2) scan_few_columns<Source, 2>(rows, n, smallest, largest);
+  if (count == 1) scan_few_columns<Source, 1>(rows, n, smallest, largest);
+}
+
 template <int Mode, class Source>
 inline Value term(const Source* row, Index i) {
   return {static_cast<double>(row[i]), 0.0, 0.0};
@@ -212,19 +243,49 @@ void add_segment(Sums in, Index width, const SumSegment& g, Sums work, Sums out)
   add_short_by_step<Mode, 0>(in, g, out);
 }
 
+template <int Mode, int Count>
+void add_lanes(Sums in, Index lanes, const SumSegment& g, Sums out) {
+  for (Index t = 0; t < g.length; ++t) {
+    const Sums a = in + (g.first + t * g.first_step) * lanes;
+    const Sums b = a + (Count > 1 ? g.step * lanes : 0);
+    const Sums c = a + (Count > 2 ? 2 * g.step * lanes : 0);
+    const Sums to = out + (g.output + t * g.output_step) * lanes;
+    for (Index i = 0; i < lanes; ++i) {
+      Value v = load<Mode>(a, i);
+      if constexpr (Count > 1) v = add<Mode>(v, load<Mode>(b, i));
+      if constexpr (Count > 2) v = add<Mode>(v, load<Mode>(c, i));
+      store<Mode>(to, i, v);
+    }
+    for (Index j = 3; j < g.count; ++j) {
+      const Sums next = a + j * g.step * lanes;
+      for (Index i = 0; i < lanes; ++i) store<Mode>(to, i, add<Mode>(load<Mode>(to, i), load<Mode>(next, i)));
+    }
+  }
+}
+
+template <int Mode>
+void add_lane_segment(Sums in, Index lanes, const SumSegment& g, Sums out) {
+  if (g.count == 1) return add_lanes<Mode, 1>(in, lanes, g, out);
+  if (g.count == 2) return add_lanes<Mode, 2>(in, lanes, g, out);
+  add_lanes<Mode, 3>(in, lanes, g, out);
+}
+
 }  // namespace
 
 const SumKernels& sum_kernels() {
   static constexpr SumKernels table{
       {scan<float, std::uint32_t>,
+       scan_columns<float>,
        {add_rows<kSingleExact, float>, add_rows<kSingleBounded, float>},
        slide<kSingleExact, float>},
       {scan<double, std::uint64_t>,
+       scan_columns<double>,
        {add_rows<kDoubleExact, double>, add_rows<kDoubleBounded, double>},
        slide<kDoubleExact, double>},
       {add_sums<0>, add_sums<1>, add_sums<2>, add_sums<3>},
       {slide_sums<0>, slide_sums<1>, slide_sums<2>, slide_sums<3>},
       {add_segment<0>, add_segment<1>, add_segment<2>, add_segment<3>},
+      {add_lane_segment<0>, add_lane_segment<1>, add_lane_segment<2>, add_lane_segment<3>},
       {scale<0>, scale<1>, scale<2>, scale<3>},
       {finish_f16_exact, finish_bounded<Float16>},
       {finish_exact<BFloat16>, finish_bounded<BFloat16>},
