@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from halfulp.errors import HalfulpError
-from halfulp.records import AvgPool
+from halfulp.kernels._convolution import Call, call_of
+from halfulp.records import Conv
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define, to_front
-from halfulp.torch._tensors import as_array, direct, empty, in_format_of
+from halfulp.torch._tensors import as_array, as_tensor, direct, empty, in_format_of
 
 
 class Convolution(ABC):
@@ -74,10 +75,6 @@ class Convolution(ABC):
     def record(self, parameters: tuple[Any, ...]) -> Any:
         """The record that these parameters mean."""
 
-    @abstractmethod
-    def transposed(self, parameters: tuple[Any, ...], input_size: Any, kernel: Any) -> Any:
-        """The record that maps a cotangent of the output to one of the input."""
-
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None, *parameters: Any) -> Tensor:
         """The value, by the shortest way that the tensors allow."""
         if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
@@ -115,18 +112,19 @@ class Convolution(ABC):
         tangents = (self._array(dx), self._array(dw), self._array(db))
         return in_format_of(x, record.jvp((self._array(x), self._array(w), bias), tangents)[1])
 
+    def _call(self, x: Any, w: Any, parameters: tuple[Any, ...]) -> Call:
+        """The convolution underneath; of arrays that only their shape matters."""
+        return call_of(self.record(tuple(map(hashable, parameters))), (x, w, None))
+
     def _input_cpu(self, g: Tensor, w: Tensor, input_size: Any, *parameters: Any) -> Tensor:
-        kernel = tuple(w.shape[2:])
-        record = self.transposed(tuple(map(hashable, parameters)), tuple(input_size), kernel)
-        output = record(self._array(g), self._array(w), None)
-        return in_format_of(g, output[tuple(slice(n) for n in input_size)])
+        cotangent, weight = self._array(g), self._array(w)
+        call = self._call(_placeholder(cotangent, input_size), weight, parameters)
+        return in_format_of(g, call.pull_input(cotangent, weight, tuple(input_size)))
 
     def _weight_cpu(self, g: Tensor, x: Tensor, weight_size: Any, *parameters: Any) -> Tensor:
-        record = self.record(tuple(map(hashable, parameters)))
-        cells = self._array(x)
-        # The cotangent of the weight does not depend on the weight.
-        _, pullback = record.vjp(cells, np.zeros(tuple(weight_size), cells.dtype), None)
-        return in_format_of(g, pullback(self._array(g))[1]).contiguous()
+        cotangent, cells = self._array(g), self._array(x)
+        weight = np.empty(tuple(weight_size), cells.dtype)  # the cotangent does not depend on its values
+        return as_tensor(self._call(cells, weight, parameters).pull_weight(cotangent, cells, weight)).contiguous()
 
     # Derivative rules
 
@@ -247,13 +245,14 @@ def _sum(terms: list[Any]) -> Any:
     return total
 
 
+def _placeholder(like: Any, shape: Any) -> Any:
+    """An array of this shape without the memory for it."""
+    return np.broadcast_to(np.zeros((), like.dtype), tuple(shape))
+
+
 def _sum_cpu(g: Tensor) -> Tensor:
-    rows = as_array("channel_sum", g)
-    rows = np.moveaxis(rows, 1, 0).reshape(rows.shape[1], -1)
-    if rows.shape[1] == 0:
-        return torch.zeros(rows.shape[0], dtype=g.dtype)
-    total = AvgPool((rows.shape[1],), divisor_override=1)(rows)  # a sum, rounded once
-    return in_format_of(g, total[:, 0])
+    call = Call(Conv(g.dim() - 2), False, [], ())
+    return as_tensor(call.pull_bias(as_array("channel_sum", g)))
 
 
 def _sum_vmap(info: Any, axes: Any, g: Tensor) -> Any:

@@ -25,7 +25,7 @@ from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._fit import fitted
 from halfulp.torch._library import Context, define, to_front
-from halfulp.torch._tensors import as_array, direct, empty, in_format_of, require_cpu
+from halfulp.torch._tensors import as_array, direct, empty, in_format, in_format_of, memory_format, require_cpu
 
 RecordOf = Callable[..., Operator]
 
@@ -60,7 +60,10 @@ class Pooling:
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
-    def pullback_of(self, x: Tensor, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+    depends_on_input = True
+    """Whether the derivative does."""
+
+    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
         """The input's cotangent, as a registered operator computes it."""
         raise AssertionError("every kind of pooling has its own")
 
@@ -82,7 +85,8 @@ class Pooling:
         raise AssertionError("every kind of pooling has its own")
 
     def _pull(self, context: Context, g: Tensor) -> Tensor:
-        return self.pullback_of(context.tensors[0], g, context.parameters)
+        x = context.tensors[0]
+        return self.pullback_of(x, x.shape, g, context.parameters)
 
 
 class EagerPooling(torch.autograd.Function):
@@ -92,18 +96,21 @@ class EagerPooling(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, family: Pooling, parameters: tuple[Any, ...]) -> Tensor:
         record = family.record_for(x, parameters)
         ctx.family, ctx.parameters = family, parameters
-        ctx.save_for_backward(x)
+        ctx.shape, ctx.format = x.shape, memory_format(x)
+        if family.depends_on_input:
+            ctx.save_for_backward(x)
         output, ctx.pullback = record.vjp(as_array(family.name, x))
-        return in_format_of(x, output)
+        return in_format(ctx.format, x.dim(), output)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        (x,) = ctx.saved_tensors
+        family, saved = ctx.family, ctx.saved_tensors  # reading them tells whether the input was changed in place
         # `is_grads_batched` maps over cotangents without a transform that `direct` could see.
         batched = torch._C._functorch.is_legacy_batchedtensor(g)
         if direct(g) and not batched and not torch.is_grad_enabled():
-            return in_format_of(x, ctx.pullback(as_array(ctx.family.name, g))[0]), None, None
-        return ctx.family.pullback_of(x, g, ctx.parameters), None, None
+            pulled = ctx.pullback(as_array(family.name, g))[0]
+            return in_format(ctx.format, len(ctx.shape), pulled), None, None
+        return family.pullback_of(saved[0] if saved else None, ctx.shape, g, ctx.parameters), None, None
 
 
 _eager: Any = EagerPooling.apply
@@ -124,8 +131,10 @@ class LinearPooling(Pooling):
             vmap=self._cotangent_vmap,
         )
 
-    def pullback_of(self, x: Tensor, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
-        cotangent: Tensor = self.cotangent(g, x.shape, *parameters)
+    depends_on_input = False
+
+    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+        cotangent: Tensor = self.cotangent(g, shape, *parameters)
         return cotangent
 
     def _value_jvp(self, context: Context, t: Tensor) -> Tensor:
@@ -193,7 +202,7 @@ class SelectingPooling(Pooling):
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
-    def pullback_of(self, x: Tensor, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
         cotangent: Tensor = self.cotangent(x, g, *parameters)
         return cotangent
 

@@ -90,14 +90,14 @@ def memory_format(like: Tensor) -> torch.memory_format:
 
 
 def in_format_of(like: Tensor, output: Any) -> Tensor:
-    """An output array as a tensor in the memory format that PyTorch would give it."""
+    """An output array as a tensor in the memory format that PyTorch would give it for an input like this."""
+    return in_format(memory_format(like), like.dim(), output)
+
+
+def in_format(wanted: torch.memory_format, axes: int, output: Any) -> Tensor:
+    """An output array as a tensor in this format, which is one for so many axes; the kernels rarely need the copy."""
     tensor = as_tensor(output)
-    if like.is_contiguous():
-        return tensor if tensor.is_contiguous() else tensor.contiguous()
-    wanted = memory_format(like)
-    if wanted is not torch.contiguous_format and tensor.dim() != like.dim():
-        wanted = torch.contiguous_format
-    return tensor.contiguous(memory_format=wanted)
+    return tensor.contiguous(memory_format=wanted if tensor.dim() == axes else torch.contiguous_format)
 
 
 def empty(like: Tensor, shape: Any, dtype: torch.dtype | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfulp.records import Conv, ConvTranspose
+from halfulp.records import Conv
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
 from halfulp.torch._convolution_arguments import convolve
@@ -22,26 +22,11 @@ def _record(stride: Any, padding: Any, dilation: Any, groups: int, precision: st
     return Conv(len(stride), stride, pairs(padding), dilation, groups, precision)
 
 
-@lru_cache(maxsize=1024, typed=True)
-def _transposed(
-    stride: Any, padding: Any, dilation: Any, groups: int, precision: str, sizes: Any, kernel: Any
-) -> ConvTranspose:
-    # The cells that the last window leaves over are the output padding of the way back.
-    left = tuple(
-        (n + before + after - d * (k - 1) - 1) % s
-        for n, k, s, d, (before, after) in zip(sizes, kernel, stride, dilation, pairs(padding), strict=True)
-    )
-    return ConvTranspose(len(stride), stride, pairs(padding), left, dilation, groups, precision)
-
-
 class _Convolution(Convolution):
     groups_at = 3
 
     def record(self, parameters: tuple[Any, ...]) -> Conv:
         return _record(*parameters)
-
-    def transposed(self, parameters: tuple[Any, ...], input_size: Any, kernel: Any) -> ConvTranspose:
-        return _transposed(*parameters, input_size[2:], kernel)
 
 
 _family = _Convolution("conv", "int[] stride, int[] padding, int[] dilation, int groups, str precision")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfulp.records import Conv, ConvTranspose
+from halfulp.records import ConvTranspose
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
 from halfulp.torch._convolution_arguments import convolve
@@ -23,20 +23,11 @@ def _record(
     return ConvTranspose(len(stride), stride, padding, output_padding, dilation, groups, precision)
 
 
-@lru_cache(maxsize=1024, typed=True)
-def _transposed(stride: Any, padding: Any, dilation: Any, groups: int, precision: str) -> Conv:
-    return Conv(len(stride), stride, padding, dilation, groups, precision)
-
-
 class _Convolution(Convolution):
     groups_at = 4
 
     def record(self, parameters: tuple[Any, ...]) -> ConvTranspose:
         return _record(*parameters)
-
-    def transposed(self, parameters: tuple[Any, ...], input_size: Any, kernel: Any) -> Conv:
-        stride, padding, _, dilation, groups, precision = parameters
-        return _transposed(stride, padding, dilation, groups, precision)
 
 
 _family = _Convolution(
