@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from halfulp import kernels
+from halfulp.autograd.native import native_vjp
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
 from halfulp.autograd.operators.curvature import traced_jvp, traced_vjp
 from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import is_traced
 from halfulp.errors import TapeError
-from halfulp.records import ConvolutionOperator, Operator
+from halfulp.records import Operator
 
 
 def vjp(op: Any, primals: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, PullbackRule]:
@@ -23,10 +23,8 @@ def vjp(op: Any, primals: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, Pu
     if isinstance(op, TapeOperator):
         output = op(*primals)
         return output, op.pullback(primals, output, needs)
-    if isinstance(op, Operator) and is_traced(*primals):
-        return traced_vjp(op, primals, needs)
-    if isinstance(op, ConvolutionOperator) and False in needs and kernels.supports(op) and primals[0].dtype != object:
-        return kernels.vjp(op, tuple(primals), tuple(needs))  # a first layer's input needs no cotangent
+    if isinstance(op, Operator):
+        return traced_vjp(op, primals, needs) if is_traced(*primals) else native_vjp(op, primals, needs)
     check_triple(op)
     return op.vjp(*primals)  # type: ignore[no-any-return]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from halfulp.autograd.native import native_vjp
 from halfulp.autograd.operators._base import LinearMap, PullbackRule, TapeOperator
 from halfulp.autograd.operators.arithmetic import add, mul, sub
 from halfulp.autograd.operators.reduction import sum_
@@ -141,7 +142,7 @@ class InputCotangent(_Bilinear):
 
     def forward(self, *inputs: Array) -> Any:
         g, weight = inputs
-        return self._op.vjp(full(self._shape, g, 0), weight, None)[1](g)[0]
+        return native_vjp(self._op, (full(self._shape, g, 0), weight, None), (True, False, False))[1](g)[0]
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         g, weight = primals
@@ -162,7 +163,7 @@ class WeightCotangent(_Bilinear):
 
     def forward(self, *inputs: Array) -> Any:
         x, g = inputs
-        return self._op.vjp(x, full(self._shape, x, 0), None)[1](g)[1]
+        return native_vjp(self._op, (x, full(self._shape, x, 0), None), (False, True, False))[1](g)[1]
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         x, g = primals

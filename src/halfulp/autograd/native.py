@@ -1,0 +1,21 @@
+"""The pullback of a record on arrays, without the work for inputs that nobody asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from halfulp import kernels
+from halfulp.autograd.operators._base import PullbackRule
+from halfulp.records import ConvolutionOperator, Operator
+
+
+def native_vjp(op: Operator, primals: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, PullbackRule]:
+    """The value and a pullback; a convolution's first layer, say, needs no cotangent of its input."""
+    if isinstance(op, ConvolutionOperator) and False in needs and kernels.supports(op) and not _exact(primals):
+        return kernels.vjp(op, tuple(primals), tuple(needs))
+    return op.vjp(*primals)
+
+
+def _exact(primals: Sequence[Any]) -> bool:
+    return bool(primals[0].dtype.hasobject)
