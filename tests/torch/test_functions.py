@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -78,6 +78,7 @@ def test_integers_have_maxima(dtype: torch.dtype) -> None:
 windows = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2), st.integers(1, 3), st.booleans())
 
 
+@settings(max_examples=1000)
 @given(size=st.integers(1, 9), window=windows, seed=st.integers(0, 99))
 def test_every_window_is_accepted_and_refused_as_by_pytorch(
     size: int, window: tuple[int, int, int, int, bool], seed: int
@@ -97,6 +98,7 @@ def test_every_window_is_accepted_and_refused_as_by_pytorch(
             with pytest.raises(RuntimeError):
                 ours(x, *arguments)
         else:
+            expected[expected == -torch.inf] = 0  # a window of padding alone: -inf in PyTorch, 0 by our specification
             assert torch.equal(ours(x, *arguments), expected)
 
 
