@@ -6,7 +6,7 @@ along tangents, and the cotangents of its cells. This module applies them to eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,8 +96,3 @@ def planes(x: Array, spatial: Shape) -> list[list[Any]]:
     count = int(np.prod(x.shape[: x.ndim - len(spatial)], dtype=object))
     flat = list(x.ravel())
     return [flat[i * cells : (i + 1) * cells] for i in range(count)]
-
-
-def cells_of(plane: list[Any], windows: Sequence[Window]) -> Iterator[list[Any]]:
-    """The values of each window's real cells."""
-    return ([plane[i] for i in window.cells] for window in windows)
