@@ -69,8 +69,8 @@ class LpNorm(TapeOperator):
     def _weights(self, x: Any) -> Any:
         """x * |x|^(p-2), the numerator of the derivative; sign(x) for p = 1."""
         value = strip(x)
-        sign = np.sign(value) if value.dtype != object else np.array((value > 0) * 1 - (value < 0) * 1, dtype=object)
-        return ops.mul(sign.astype(value.dtype), ops.power(ops.mul(x, sign.astype(value.dtype)), self.p - 1))
+        sign = np.asarray(_object_sign(value) if value.dtype == object else np.sign(value))
+        return ops.mul(sign, ops.power(ops.mul(x, sign), self.p - 1))
 
     def _safe(self, output: Any) -> Any:
         """The denominator of the derivative, 1 in a window of zeros, whose numerator is 0."""
@@ -91,6 +91,10 @@ class LpNorm(TapeOperator):
             return (ops.mul(self._weights(x), apply(transpose, share)),)
 
         return rule
+
+
+# The sign as a number of the scalar's own kind.
+_object_sign = np.frompyfunc(lambda v: v * 0 + 1 if v > 0 else v * 0 - 1 if v < 0 else v * 0, 1, 1)
 
 
 @dataclass(frozen=True)
