@@ -34,16 +34,20 @@ def _check_precision(operator: str, precision: str) -> None:
         raise PolicyError(operator, f"precision={precision!r}", "must be one of 'correct', 'fast'", "P4")
 
 
-def _product(a: Array, b: Array, bias: Array | None, precision: str) -> Array:
-    """a (rows, inner) times b (columns, inner) transposed, plus a bias per column: an image of ``rows`` pixels."""
+def _product(a: Array, b: Array, precision: str) -> Array:
+    """a (rows, inner) times b (inner, columns): b is an image with a pixel per column, a has a filter per row."""
     if a.dtype == object:
-        out = _object_product(a, b.T)
-        return out if bias is None else np.asarray(out + bias)
-    if a.shape[1] == 0 or a.shape[0] == 0:
-        return full((a.shape[0], b.shape[0]), a, 0) + (0 if bias is None else bias)
-    image = np.ascontiguousarray(a.T)
-    out = _engine(1, precision)(image, np.ascontiguousarray(b)[:, :, None], bias)
-    return np.asarray(out.T)
+        return _object_product(a, b)
+    if 0 in (*a.shape, *b.shape):
+        return full((a.shape[0], b.shape[1]), a, 0)
+    return np.asarray(_engine(1, precision)(b, np.ascontiguousarray(a)[:, :, None], None))
+
+
+def _affine(x: Array, weight: Array, bias: Array, precision: str) -> Array:
+    """x (rows, inner) times weight (columns, inner) transposed, plus a bias per column, in one rounding."""
+    if x.dtype == object or 0 in (*x.shape, *weight.shape):
+        return np.asarray(_product(x, weight.T, precision) + bias)
+    return np.asarray(_engine(1, precision)(x.T, np.ascontiguousarray(weight)[:, :, None], bias).T)
 
 
 def _object_product(a: Array, b: Array) -> Array:
@@ -61,10 +65,9 @@ def _batched(a: Array, b: Array, precision: str) -> Array:
         return _object_product(a, b)
     if 0 in (batch, rows, inner, columns):
         return full((batch, rows, columns), a, 0)
-    image = np.ascontiguousarray(a.transpose(0, 2, 1)).reshape(batch * inner, rows)
-    weight = np.ascontiguousarray(b.transpose(0, 2, 1)).reshape(batch * columns, inner, 1)
-    out = _engine(batch, precision)(image, weight, None)
-    return np.asarray(out.reshape(batch, columns, rows).transpose(0, 2, 1))
+    filters = np.ascontiguousarray(a).reshape(batch * rows, inner, 1)
+    out = _engine(batch, precision)(b.reshape(batch * inner, columns), filters, None)
+    return np.asarray(out.reshape(batch, rows, columns))
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Matmul(TapeOperator):
     def _matrices(self, a: Array, b: Array) -> Array:
         rows, inner = a.shape[-2:]
         if b.ndim == 2:
-            flat = _product(a.reshape(math.prod(a.shape[:-1]), inner), b.T, None, self.precision)
+            flat = _product(a.reshape(math.prod(a.shape[:-1]), inner), b, self.precision)
             return flat.reshape((*a.shape[:-1], b.shape[1]))
         try:
             leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -164,7 +167,8 @@ class Linear(TapeOperator):
             )
         if bias is not None and bias.shape != weight.shape[:1]:
             raise self._fail(f"bias shape={bias.shape}", f"must be {weight.shape[:1]}, one per row of the weight")
-        flat = _product(x.reshape(math.prod(x.shape[:-1]), x.shape[-1]), weight, bias, self.precision)
+        rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+        flat = _product(rows, weight.T, self.precision) if bias is None else _affine(rows, weight, bias, self.precision)
         return flat.reshape((*x.shape[:-1], weight.shape[0]))
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,6 +106,11 @@ class DivideBy(TapeOperator):
         return lambda g: (apply(self, g),)
 
 
+@lru_cache(maxsize=256)
+def _pool(length: int, divisor: int) -> AvgPool:
+    return AvgPool((length,), divisor_override=divisor)
+
+
 def _sums(rows: Array, divisor: int) -> Array:
     """sum(row) / divisor for every row of the last axis."""
     length = rows.shape[-1]
@@ -112,8 +118,7 @@ def _sums(rows: Array, divisor: int) -> Array:
         return full(rows.shape[:-1], rows, 0)
     if rows.dtype != object and rows.dtype.kind in "iub":
         return np.asarray(rows.sum(axis=-1))
-    pool = AvgPool((length,), divisor_override=divisor)
-    return np.asarray(pool(np.ascontiguousarray(rows)))
+    return np.asarray(_pool(length, divisor)(rows))
 
 
 def divide_by(x: Any, divisor: int) -> Any:
