@@ -1,4 +1,5 @@
 // The weight product and the bias sum.
+#include "conv/measure.hpp"
 #include "conv/weight_engine.hpp"
 #include "halfulp/conv.hpp"
 

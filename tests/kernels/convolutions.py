@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
 from halfulp import HalfulpError, kernels, spec
+from halfulp.numbers import exact as exactly
 from halfulp.records import Conv, ConvTranspose
 from tests.strategies import Array, assert_same_bits, float_dtypes, in_layout, layouts, random_array, seeds
 
@@ -97,3 +101,38 @@ def check_against_spec(case: Case) -> None:
         assert (a is None) == (b is None), f"{op}: {name}"
         if a is not None:
             assert_same_bits(a, b, f"{op}: {name}")
+
+
+def products(op: Conv | ConvTranspose, inputs: Any) -> list[Array]:
+    """The value and the cotangents for a cotangent that is made of the value."""
+    output, pullback = kernels.vjp(op, tuple(inputs))
+    return [output, *pullback(np.array(output[..., ::-1], order="C"))]
+
+
+def check_fast(case: Case) -> None:
+    """``precision="fast"`` is within gamma(n + 1) of the sum of the magnitudes of the n terms, then rounded.
+
+    The unit of gamma is 2^-24 (2^-53 for float64); the final rounding adds half an ulp for the half types. The
+    magnitudes come from the specification itself; inputs that leave the range are not held to it.
+    """
+    inputs = tuple(None if a is None else a.astype(a.dtype.newbyteorder("=")) for a in case.inputs)
+    if not all(a is None or np.isfinite(a).all() for a in inputs):
+        return
+    exact = spec.forward(case.op, *(None if a is None else exactly(a) for a in inputs))
+    sizes = spec.forward(case.op, *(None if a is None else exactly(np.abs(a)) for a in inputs))
+    found = kernels.forward(replace(case.op, precision="fast"), inputs)
+    assert found.dtype == inputs[0].dtype
+    assert found.shape == exact.shape
+    terms = int(np.prod(case.inputs[1].shape)) + 2
+    info = ml_dtypes.finfo(found.dtype)
+    unit = Fraction(2) ** (-53 if found.dtype == np.float64 else -24)
+    half_ulp = Fraction(2) ** -(info.nmant + 1) if found.dtype.itemsize == 2 else Fraction(0)
+    smallest = Fraction(2) ** (int(info.minexp) - int(info.nmant))
+    for value, true, size in zip(found.ravel(), exact.ravel(), sizes.ravel(), strict=True):
+        size = Fraction(int(size.p), int(size.q))
+        true = Fraction(int(true.p), int(true.q))
+        if size >= Fraction(2) ** (int(info.maxexp) - 2):
+            continue  # a partial sum may overflow
+        allowed = terms * unit / (1 - terms * unit) * size
+        allowed += half_ulp * (abs(true) + allowed) + terms * smallest
+        assert abs(Fraction(float(value)) - true) <= allowed, f"{case.op}: {value} for {float(true)}"

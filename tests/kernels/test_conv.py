@@ -2,14 +2,259 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.kernels.convolutions import Case, cases, check_against_spec
-
-FLOAT32 = np.dtype("float32")
+import halfulp as hu
+from halfulp import DTypeError, PolicyError, ShapeError, _core, kernels, spec
+from halfulp.records import Conv
+from tests.kernels.convolutions import Case, cases, check_against_spec, check_fast, products
+from tests.strategies import FLOATS, Array, assert_same_bits, seeds
 
 
 @given(cases(transposed=False))
 def test_value_jvp_and_vjp_have_the_bits_of_the_specification(case: Case) -> None:
     check_against_spec(case)
+
+
+@settings(max_examples=60)
+@given(cases(transposed=False))
+def test_fast_stays_within_its_bound(case: Case) -> None:
+    check_fast(case)
+
+
+# Sums longer than a block, more channels than a chunk of panels, more positions than a tile, several stagings.
+LARGE = [
+    (Conv(2, padding=1), (1, 40, 19, 23), (30, 40, 3, 3)),
+    (Conv(2, stride=2, padding=3), (1, 3, 41, 37), (70, 3, 7, 7)),
+    (Conv(2), (1, 300, 5, 4), (33, 300, 1, 1)),
+    (Conv(1, stride=7), (2, 1, 1400), (20, 1, 200)),
+    (Conv(2, padding=1, groups=6), (1, 6, 50, 45), (6, 1, 3, 3)),
+    (Conv(2, padding=(2, 30), dilation=(2, 30), stride=(1, 2)), (1, 4, 12, 70), (5, 4, 3, 3)),
+    (Conv(3, padding=1), (1, 5, 8, 9, 10), (10, 5, 3, 3, 3)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")], ids=str)
+@pytest.mark.parametrize(("op", "x_shape", "weight_shape"), LARGE, ids=lambda value: str(value))
+def test_large_sums_and_many_tiles(
+    op: Conv, x_shape: tuple[int, ...], weight_shape: tuple[int, ...], dtype: Any
+) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal(x_shape).astype(dtype)
+    weight = rng.standard_normal(weight_shape).astype(dtype)
+    bias = rng.standard_normal(weight_shape[0]).astype(dtype)
+    cotangent = rng.standard_normal(op.output_shape(x_shape, weight_shape)).astype(dtype)
+    check_against_spec(Case(op, (x, weight, bias), (x[::-1].copy(), weight[::-1].copy(), None), cotangent))
+
+
+def near_boundaries(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Every sum is a tie of rounding, or a tie and a term too small for any wide accumulator to see."""
+    digits = np.finfo(dtype).nmant + 1
+    x = np.ones((1, 4, 6, 7), dtype)
+    x[:, 1] = 2.0**-digits
+    x[:, 2] = rng.choice([0.0, 2.0**-120, -(2.0**-120)], (6, 7))
+    x[:, 3] = 0
+    weight = np.ones((9, 4, 1, 1), dtype)
+    weight[:, :2] = rng.integers(1, 2**20, (9, 1, 1, 1)) * 2 + 1
+    return x, weight
+
+
+def cancelling(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Large terms that vanish and leave the smallest ones."""
+    big = rng.standard_normal((1, 4, 6, 7)) * 2.0**60
+    small = rng.standard_normal((1, 4, 6, 7)) * 2.0**-60
+    x = np.concatenate([big, small, big], axis=1).astype(dtype)
+    weight = rng.standard_normal((9, 4, 1, 1)).astype(dtype)
+    return x, np.concatenate([weight, np.ones_like(weight), -weight], axis=1)
+
+
+def mixed(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Magnitudes from the smallest subnormal to the largest number, so that bounds overflow or vanish."""
+    info = np.finfo(dtype)
+    exponents = rng.integers(info.minexp - info.nmant, info.maxexp - 1, (1, 12, 6, 7))
+    x = np.ldexp(rng.uniform(-1, 1, (1, 12, 6, 7)), exponents).astype(dtype)
+    exponents = rng.integers(info.minexp - info.nmant, info.maxexp - 1, (9, 12, 1, 1))
+    return x, np.ldexp(rng.uniform(-1, 1, (9, 12, 1, 1)), exponents).astype(dtype)
+
+
+def subnormal(rng: np.random.Generator, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """Products around the smallest number."""
+    info = np.finfo(dtype)
+    x = rng.standard_normal((1, 6, 6, 7)) * 2.0 ** (info.minexp // 2)
+    weight = rng.standard_normal((9, 6, 1, 1)) * 2.0 ** (info.minexp // 2 - info.nmant)
+    return x.astype(dtype), weight.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float16"), np.dtype("float32"), np.dtype("float64")], ids=str)
+@pytest.mark.parametrize("make", [near_boundaries, cancelling, mixed, subnormal], ids=lambda f: f.__name__)
+def test_inputs_made_to_break_the_bound(make: Any, dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(11)
+    with np.errstate(all="ignore"):
+        x, weight = make(rng, dtype)
+    op = Conv(2)
+    cotangent = np.concatenate([x[:, :4], -x[:, :4], x[:, :1]], axis=1)
+    check_against_spec(Case(op, (x, weight, None), (x, weight, None), cotangent))
+
+
+def test_zero_sums_have_their_signs_on_blank_images() -> None:
+    weight = -np.ones((9, 3, 3, 3), np.float32)
+    weight[4] = 1
+    for x in (np.zeros((1, 3, 20, 20), np.float32), -np.zeros((1, 3, 20, 20), np.float32)):
+        op = Conv(2, padding=1)
+        output = kernels.forward(op, (x, weight))
+        assert_same_bits(output, spec.forward(op, x, weight))
+        assert np.signbit(output[0, 4]).all() == np.signbit(x).all()
+
+
+def test_infinite_weights_over_padding_are_not_terms() -> None:
+    x = np.ones((1, 9, 4, 4), np.float32)
+    weight = np.ones((9, 9, 3, 3), np.float32)
+    weight[3, :, 0] = np.inf
+    weight[5, :, :, 0] = np.nan
+    for precision in ("correct", "fast"):
+        output = Conv(2, padding=1, precision=precision)(x, weight)
+        assert np.isfinite(output[0, 3, 0]).all()
+        assert np.isinf(output[0, 3, 1:]).all()
+        assert np.isfinite(output[0, 5, :, 0]).all()
+        assert np.isnan(output[0, 5, :, 1:]).all()
+
+
+@pytest.fixture
+def restore() -> Iterator[None]:
+    isa = _core.get_isa()
+    yield
+    kernels.set_num_threads(0)
+    _core.set_isa(isa)
+
+
+@pytest.mark.usefixtures("restore")
+@pytest.mark.parametrize("precision", ["correct", "fast"])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_threads_and_batch_splits_do_not_change_a_bit(dtype: np.dtype[Any], precision: str) -> None:
+    rng = np.random.default_rng(3)
+    for groups, op in ((1, Conv(2, 2, 1, precision=precision)), (8, Conv(2, 1, 1, groups=8, precision=precision))):
+        inputs = [rng.standard_normal(s).astype(dtype) for s in ((5, 8, 33, 31), (24, 8 // groups, 3, 3), (24,))]
+        kernels.set_num_threads(1)
+        expected = products(op, inputs)
+        for threads in (2, 8):
+            kernels.set_num_threads(threads)
+            for name, a, b in zip(("value", "dx", "dweight", "dbias"), products(op, inputs), expected, strict=True):
+                assert_same_bits(a, b, f"{op}, {threads} threads: {name}")
+        parts = [op(inputs[0][i:j], *inputs[1:]) for i, j in ((0, 1), (1, 3), (3, 5))]
+        assert_same_bits(np.concatenate(parts), expected[0], f"{op}: batch split")
+        assert_same_bits(op(inputs[0][2], *inputs[1:]), expected[0][2], f"{op}: one sample without batch axis")
+
+
+@pytest.mark.usefixtures("restore")
+@settings(max_examples=40)
+@given(cases(transposed=False))
+def test_every_instruction_set_has_the_bits_of_the_specification(case: Case) -> None:
+    for isa in _core.available_isas():
+        _core.set_isa(isa)
+        check_against_spec(case)
+
+
+@pytest.mark.usefixtures("restore")
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_every_instruction_set_on_several_tiles(isa: str, dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(8)
+    ops = (Conv(2, (1, 2), 1), Conv(2, 1, 1, groups=2))
+    for groups, op in zip((1, 2), ops, strict=True):
+        inputs = [rng.standard_normal(s).astype(dtype) for s in ((2, 2, 40, 40), (26, 2 // groups, 3, 3), (26,))]
+        _core.set_isa("baseline")
+        expected = products(op, inputs)
+        _core.set_isa(isa)
+        for name, a, b in zip(("value", "dx", "dweight", "dbias"), products(op, inputs), expected, strict=True):
+            assert_same_bits(a, b, f"{op} on {isa}: {name}")
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=20)
+def test_outputs_keep_the_layout_of_channels_last(seed: int, last: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((2, 9, 7, 5)).astype(np.float32)
+    weight = rng.standard_normal((10, 9, 3, 3)).astype(np.float32)
+    given_x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    output = Conv(2, padding=1)(given_x, weight)
+    assert_same_bits(output, Conv(2, padding=1)(x, weight))
+    assert (np.moveaxis(output, 1, -1) if last else output).flags.c_contiguous
+
+
+def test_the_pullback_keeps_its_own_inputs() -> None:
+    x, weight = np.ones((1, 2, 5, 5), np.float32), np.ones((3, 2, 3, 3), np.float32)
+    output, pullback = Conv(2).vjp(x, weight)
+    before = pullback(np.ones_like(output))
+    x[...], weight[...] = 7, 7
+    for a, b in zip(pullback(np.ones_like(output)), before, strict=True):
+        assert (a is None and b is None) or np.array_equal(a, b)
+
+
+MEMORY = """
+import re, numpy as np, halfulp as hu
+from pathlib import Path
+def peak(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) << 10
+hu.kernels.set_num_threads(2)
+x, w = np.ones((8, 32, 192, 192), np.float32), np.ones((32, 32, 3, 3), np.float32)
+small, pull = hu.Conv(2, padding=1, precision=PRECISION).vjp(x[:1, :, :9, :9], w)
+pull(small)
+op = hu.Conv(2, padding=1, precision=PRECISION)
+Path("/proc/self/clear_refs").write_text("5")
+before = peak("VmRSS")
+y = op(x, w)
+forward = peak("VmHWM") - before - y.nbytes
+output, pull = op.vjp(x, w)
+del output
+Path("/proc/self/clear_refs").write_text("5")
+before = peak("VmRSS")
+dx, dw, _ = pull(y)
+backward = peak("VmHWM") - before - dx.nbytes - dw.nbytes
+print(forward, backward)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak from Linux's /proc")
+@pytest.mark.parametrize("precision", ["correct", "fast"])
+def test_peak_memory_is_the_output_and_at_most_64_megabytes(precision: str) -> None:
+    code = MEMORY.replace("PRECISION", repr(precision))
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    forward, backward = map(int, run.stdout.split())
+    assert forward < 64 << 20, f"forward: {forward >> 20} MB beside the output"
+    assert backward < 64 << 20, f"backward: {backward >> 20} MB beside the cotangents"
+
+
+X, W = np.zeros((1, 4, 5, 5), np.float32), np.zeros((6, 2, 3, 3), np.float32)
+ERRORS: list[tuple[str, type[Exception], Any]] = [
+    ("C1", ShapeError, lambda: hu.conv2d(np.zeros((5, 5), np.float32), W)),
+    ("C2", ShapeError, lambda: Conv(2)(X, np.zeros((6, 4, 3), np.float32))),
+    ("C2", ShapeError, lambda: Conv(2)(X, np.zeros((6, 4, 0, 3), np.float32))),
+    ("C3", ShapeError, lambda: Conv(2, groups=4)(X, np.zeros((6, 1, 3, 3), np.float32))),
+    ("C3", ShapeError, lambda: Conv(2, groups=0)),
+    ("C4", ShapeError, lambda: Conv(2)(X, W)),
+    ("C5", ShapeError, lambda: Conv(2, groups=2)(X, W, np.zeros(5, np.float32))),
+    ("I1", DTypeError, lambda: Conv(2, groups=2)(X.astype(int), W.astype(int))),
+    ("I1", DTypeError, lambda: Conv(2, groups=2)(X.astype(complex), W.astype(complex))),
+    ("I2", DTypeError, lambda: Conv(2, groups=2)(X, W.astype(np.float64))),
+    ("I3", ShapeError, lambda: Conv(2)(X)),
+    ("I4", ShapeError, lambda: Conv(2, groups=2).jvp((X, W), (X[:, :1], None))),
+    ("I4", DTypeError, lambda: Conv(2, groups=2).jvp((X, W), (X.astype(np.float64), None))),
+    ("I5", ShapeError, lambda: Conv(2, groups=2).vjp(X, W)[1](X)),
+    ("I5", DTypeError, lambda: Conv(2, groups=2).vjp(X, W)[1](np.zeros((1, 6, 3, 3)))),
+    ("P4", PolicyError, lambda: Conv(2, precision="slow")),
+    ("W5", ShapeError, lambda: Conv(2, groups=2)(X[..., :2], W)),
+]
+
+
+@pytest.mark.parametrize(("label", "kind", "call"), ERRORS, ids=[f"{e[0]}-{i}" for i, e in enumerate(ERRORS)])
+def test_errors_name_operator_argument_rule_and_label(label: str, kind: type[Exception], call: Any) -> None:
+    with pytest.raises(kind, match=rf"^conv(2d)?: .+: .+ \[{label}\]$"):
+        call()

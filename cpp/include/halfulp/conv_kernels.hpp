@@ -45,15 +45,30 @@ struct ProductKernels {
 template <class T, class S>
 using LoadKernel = void (*)(const T* in, Index stride, Index n, S* out);
 
-// Accepting sums: out[i] is value[i] rounded; bad[i] is 1 where value[i] - e and value[i] + e round differently, with
-// e = max(floor[i], bound[i] < exact ? 0 : gamma * bound[i]). Returns how many are bad.
-template <class T>
-using AcceptKernel = Index (*)(const double* value, const double* bound, const double* floor, Index n, double gamma,
-                               double exact, T* out, std::uint8_t* bad);
+// What decides about n sums. The terms of sum i have magnitudes that add up to at most
+//   bound = base + reach[0][i] * size[0] + reach[1][i] * size[1]   (reach[1] may be null)
+// and the sum, to which `bias` is still to be added, is within
+//   error = bound < exact ? 0 : gamma * bound
+// of the exact one.
+struct Acceptance {
+  Index n;
+  const double* reach[2];
+  double size[2];
+  double base;
+  double bias;
+  const double* floor;
+  double gamma;
+  double exact;
+};
 
-// The same for sums kept as pairs.
-using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const double* bound, const double* floor,
-                                      Index n, double gamma, double exact, double* out, std::uint8_t* bad);
+// out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number, signs
+// of zero included. Returns how many are bad.
+template <class T>
+using AcceptKernel = Index (*)(const double* value, const Acceptance& acceptance, T* out, std::uint8_t* bad);
+
+// The same for sums kept as pairs, with the interval sum ± (error + floor[i]); zeros are always bad.
+using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const Acceptance& acceptance, double* out,
+                                      std::uint8_t* bad);
 
 struct ConvKernels {
   ProductKernels<float> single;
@@ -75,6 +90,8 @@ struct ConvKernels {
 
   void (*add_squares)(const double* x, Index n, double* sum);  // sum[i] += x[i]^2
   double (*largest_magnitude)(const double* x, Index n);       // of the numbers; NaN does not count
+  double (*sum_squares)(const double* x, Index n);
+  double (*sum_magnitudes)(const double* x, Index n);
 };
 
 }  // namespace halfulp::conv

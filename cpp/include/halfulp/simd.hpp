@@ -46,6 +46,11 @@ inline Vector<float> multiply_add(Vector<float> a, Vector<float> b, Vector<float
 inline Vector<double> product_error(Vector<double> a, Vector<double> b, Vector<double> product) {
   return {_mm512_fmsub_pd(a.v, b.v, product.v)};
 }
+// max(|x|, most), or `most` where x is NaN
+inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
+  const __m512d size = _mm512_andnot_pd(_mm512_set1_pd(-0.0), x.v);
+  return {_mm512_maskz_max_pd(0xff, size, most.v)};  // masked: GCC 12 warns about an undefined value in the other
+}
 inline constexpr int kRows = 8;
 inline constexpr int kVectors = 3;
 
@@ -81,6 +86,9 @@ inline Vector<float> multiply_add(Vector<float> a, Vector<float> b, Vector<float
 }
 inline Vector<double> product_error(Vector<double> a, Vector<double> b, Vector<double> product) {
   return {_mm256_fmsub_pd(a.v, b.v, product.v)};
+}
+inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
+  return {_mm256_max_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), x.v), most.v)};
 }
 inline constexpr int kRows = 4;
 inline constexpr int kVectors = 3;
@@ -135,6 +143,13 @@ inline Vector<double> product_error(Vector<double> a, Vector<double> b, Vector<d
   const Vector<double> a_low = a - a_high, b_low = b - b_high;
   return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
 #endif
+}
+inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
+  for (int i = 0; i < Vector<double>::width; ++i) {
+    const double size = x.v[i] < 0 ? -x.v[i] : x.v[i];
+    most.v[i] = size > most.v[i] ? size : most.v[i];
+  }
+  return most;
 }
 inline constexpr int kRows = 4;
 inline constexpr int kVectors = 2;

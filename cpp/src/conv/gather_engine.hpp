@@ -13,7 +13,7 @@ namespace halfulp::conv {
 inline constexpr Index kBlockDepth = 128;        // products summed before they are added to the running sums
 inline constexpr Index kSlabBytes = 192 << 10;   // of one staging
 inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
-inline constexpr Index kChunkBytes = 1 << 20;    // of packed filters that one task walks through
+inline constexpr Index kChunkBytes = 4 << 20;    // of packed filters that one task walks through
 inline constexpr Index kMatrixTile = 256;        // positions
 inline constexpr Index kStencilTile = 2048;
 
@@ -34,7 +34,7 @@ template <class T, class S>
 struct GatherWorkspace {
   SlabPlan plan;
   Buffer<S> slab, sums, turned;
-  Buffer<double> squares, reach, floors, bound;
+  Buffer<double> squares, reach, floors;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;
@@ -43,6 +43,10 @@ struct GatherWorkspace {
   std::vector<SlabLayout> layouts;
   std::vector<Index> slab_begin;
   bool whole = false;  // whether the slab still holds every cell of the tile
+  Index seen = 0, undecided = 0;
+  Index tile = -1;         // that the plan, the padding and the runs are for
+  Index stride = 0;        // between rows of the sums, or of the turned sums
+  bool in_one_run = false;  // whether the tile's outputs lie side by side
 };
 
 template <class T, class S>
@@ -64,7 +68,7 @@ class GatherEngine {
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
   void run_chunks(Index begin, Index end);
-  void run_task(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void run_task(Workspace& work, const Chunk& chunk, Index n, const Tiling& tiling, Index number);
   void matrix_sums(Workspace& work, const Chunk& chunk, Index n);
   void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
   void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
@@ -76,16 +80,15 @@ class GatherEngine {
   double largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const;
   void add_squares(Workspace& work, const double* slab, const SlabLayout& layout, Index channels);
   void finish_reach(Workspace& work, std::size_t source);
-  void refine_reach(Workspace& work, const Tile& tile);
+  void refine_reach(Workspace& work);
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
   void finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
-  void finish_fast(Workspace& work, Index channel, S* row);
-  void finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low, const Tile& tile);
-  void set_bound(Workspace& work, Index channel);
-  void add_bias(Index channel, double* high, double* low, Index n);
-  Index accept(Workspace& work, const double* high, const double* low);
-  void write(Workspace& work, Index n, Index channel, const Tile& tile);
+  void finish_fast(Workspace& work, Index channel, S* row, T* out);
+  void finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low, const Tile& tile,
+                      T* out);
+  Acceptance acceptance(Workspace& work, Index channel) const;
+  void write(Workspace& work, T* plane, const Tile& tile);
   double find_exact_limit() const;
 
   const GatherProblem<T>& p_;

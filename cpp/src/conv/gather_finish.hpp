@@ -73,7 +73,7 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
 
 // The largest magnitude of the cells of each position, instead of that of the whole tile.
 template <class T, class S>
-void GatherEngine<T, S>::refine_reach(Workspace& work, const Tile&) {
+void GatherEngine<T, S>::refine_reach(Workspace& work) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index channel = SlabLayout::of(work.plan.cells(), p_.channels, false).channel;
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
@@ -95,13 +95,17 @@ void GatherEngine<T, S>::refine_reach(Workspace& work, const Tile&) {
 template <class T, class S>
 void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
   work.padded.assign(1, 0);
-  std::vector<char> next;
+  std::vector<char> along, next;
   for (int axis = 0; axis < tile.count.size(); ++axis) {
     const GatherAxis& one = p_.gather[static_cast<std::size_t>(axis)];
+    along.clear();
+    for (Index q = 0; q < tile.count[axis]; ++q)
+      along.push_back(real_taps(one, tile.first[axis] + q) < static_cast<Index>(one.tap.size()));
     next.clear();
-    for (const char outer : work.padded)
-      for (Index q = 0; q < tile.count[axis]; ++q)
-        next.push_back(outer != 0 || real_taps(one, tile.first[axis] + q) < static_cast<Index>(one.tap.size()));
+    for (const char outer : work.padded) {
+      if (outer == 0) next.insert(next.end(), along.begin(), along.end());
+      else next.insert(next.end(), along.size(), 1);
+    }
     work.padded.swap(next);
   }
   const Index positions = tile.positions();
@@ -126,47 +130,55 @@ void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
         next.push_back(outer + (one.out_start + (tile.first[axis] + q) * one.out_step) * p_.out.spatial[static_cast<std::size_t>(axis)]);
     work.run_offsets.swap(next);
   }
+  work.in_one_run = p_.gather.back().out_step * p_.out.spatial.back() == 1;
+  for (std::size_t i = 1; i < work.run_offsets.size(); ++i)
+    work.in_one_run = work.in_one_run && work.run_offsets[i] - work.run_offsets[i - 1] == tile.count[last];
 }
 
 template <class T, class S>
 void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const Index positions = tile.positions();
   const Index planes = twofold_ ? 2 : 1;
-  const S* const sums = work.sums.at_least(1);
-  S* const turned = work.turned.at_least(planes * chunk.width * positions);
-  if (stencil_) {
-    const Index run = tile.count[tile.count.size() - 1];
-    const Index line = ceil_div(run, products_.width) * products_.width;
+  S* sums = work.sums.at_least(1);
+  Index stride = positions;  // from one output channel's sums to the next's
+  const Index run = tile.count[tile.count.size() - 1];
+  const Index line = ceil_div(run, products_.width) * products_.width;
+  if (stencil_ && line != run) {
+    S* const turned = work.turned.at_least(planes * chunk.width * positions);
     for (Index i = 0; i < planes * chunk.width * (positions / run); ++i) std::copy_n(sums + i * line, run, turned + i * run);
-  } else {
+    sums = turned;
+  } else if (!stencil_) {
+    stride = odd_lines<S>(positions);
+    S* const turned = work.turned.at_least(planes * chunk.width * stride);
     const Index padded = static_cast<Index>(work.rows.size());
     for (Index plane = 0; plane < planes; ++plane)
-      products_.transpose(sums + plane * padded * chunk.width, chunk.width, positions, chunk.width,
-                          turned + plane * chunk.width * positions, positions);
+      products_.transpose(sums + plane * padded * work.stride, work.stride, positions, chunk.width,
+                          turned + plane * chunk.width * stride, stride);
+    sums = turned;
   }
-  work.rounded.at_least(positions);
   Index column = 0;
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     for (Index j = 0; j < panel.columns; ++j) {
-      S* const high = turned + (column + j) * positions;
-      const Index row = panel.first + j;
+      S* const high = sums + (column + j) * stride;
+      const Index row = panel.first + j, channel = panel.group * p_.rows + row;
+      T* const plane = p_.out.data + n * p_.out.batch + channel * p_.out.channel;
+      T* const out = work.in_one_run ? plane + work.run_offsets.front() : work.rounded.at_least(positions);
       if constexpr (std::is_same_v<S, double>) {
-        if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * positions, tile);
-        else finish_fast(work, panel.group * p_.rows + row, high);
+        if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * stride, tile, out);
+        else finish_fast(work, channel, high, out);
       } else {
-        finish_fast(work, panel.group * p_.rows + row, high);
+        finish_fast(work, channel, high, out);
       }
-      write(work, n, panel.group * p_.rows + row, tile);
+      if (!work.in_one_run) write(work, plane, tile);
     }
     column += panel.width;
   }
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::finish_fast(Workspace& work, Index channel, S* row) {
+void GatherEngine<T, S>::finish_fast(Workspace& work, Index channel, S* row, T* out) {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  T* const out = work.rounded.at_least(1);
   if (p_.bias != nullptr) {
     const S bias = static_cast<S>(as_double(p_.bias[channel * p_.bias_stride]));
     for (Index i = 0; i < positions; ++i) row[i] += bias;
@@ -175,80 +187,51 @@ void GatherEngine<T, S>::finish_fast(Workspace& work, Index channel, S* row) {
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::set_bound(Workspace& work, Index channel) {
+Acceptance GatherEngine<T, S>::acceptance(Workspace& work, Index channel) const {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  double* const bound = work.bound.at_least(positions);
-  const double bias = p_.bias == nullptr ? 0 : std::abs(as_double(p_.bias[channel * p_.bias_stride]));
-  std::fill_n(bound, positions, bias);
+  const double bias = p_.bias == nullptr ? -0.0 : as_double(p_.bias[channel * p_.bias_stride]);
+  Acceptance a{positions, {}, {}, std::abs(bias), bias, work.floors.at_least(1), gamma_, exact_.now()};
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    const double size = filter_size_[s][static_cast<std::size_t>(channel)];
-    const double* const reach = work.reach.at_least(1) + static_cast<Index>(s) * positions;
-    // A bound of 0 must say that every term is zero, so a product of nonzero factors must not vanish.
-    const double least = twofold_ && size != 0 ? std::numeric_limits<double>::min() : 0;
-    for (Index i = 0; i < positions; ++i) bound[i] += reach[i] * size + (reach[i] != 0 ? least : 0.0);
+    a.reach[s] = work.reach.at_least(1) + static_cast<Index>(s) * positions;
+    a.size[s] = filter_size_[s][static_cast<std::size_t>(channel)];
   }
-}
-
-template <class T, class S>
-void GatherEngine<T, S>::add_bias(Index channel, double* high, double* low, Index n) {
-  if (p_.bias == nullptr) return;
-  const double bias = as_double(p_.bias[channel * p_.bias_stride]);
-  for (Index i = 0; i < n; ++i) {
-    if (twofold_) {
-      const TwoDoubles sum = two_sum(high[i], bias);
-      high[i] = sum.high;
-      low[i] += sum.low;
-    } else {
-      high[i] += bias;
-    }
-  }
-}
-
-template <class T, class S>
-Index GatherEngine<T, S>::accept(Workspace& work, const double* high, const double* low) {
-  const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  T* const out = work.rounded.at_least(positions);
-  std::uint8_t* const bad = work.bad.at_least(positions);
-  const double* const bound = work.bound.at_least(1);
-  const double* const floors = work.floors.at_least(1);
-  const double exact = exact_.now();
-  if constexpr (std::is_same_v<T, double>) return kernels_.accept_f64(high, low, bound, floors, positions, gamma_, exact, out, bad);
-  else if constexpr (std::is_same_v<T, float>) return kernels_.accept_f32(high, bound, floors, positions, gamma_, exact, out, bad);
-  else if constexpr (std::is_same_v<T, Float16>) return kernels_.accept_f16(high, bound, floors, positions, gamma_, exact, out, bad);
-  else return kernels_.accept_bf16(high, bound, floors, positions, gamma_, exact, out, bad);
+  return a;
 }
 
 template <class T, class S>
 void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low,
-                                        const Tile& tile) {
+                                        const Tile& tile, T* out) {
   const Index positions = tile.positions();
   const Index channel = group * p_.rows + row;
-  add_bias(channel, high, low, positions);
-  set_bound(work, channel);
-  Index count = accept(work, high, low);
-  if (count * 16 > positions && !exact_.known()) {
+  std::uint8_t* const bad = work.bad.at_least(positions);
+  Acceptance a = acceptance(work, channel);
+  Index count = accept_sums(kernels_, high, low, a, out, bad);
+  work.seen += positions;
+  work.undecided += count;
+  const bool many = work.undecided >= 64 && work.undecided * 16 > work.seen;
+  if (many && !exact_.known()) {
     exact_.find([&] { return find_exact_limit(); });
-    count = accept(work, high, low);
+    a.exact = exact_.now();
+    count = accept_sums(kernels_, high, low, a, out, bad);
   }
-  if (count * 16 > positions && work.whole) {
-    refine_reach(work, tile);
-    set_bound(work, channel);
-    count = accept(work, high, low);
+  if (many && count * 16 > positions && work.whole) {
+    refine_reach(work);
+    count = accept_sums(kernels_, high, low, a, out, bad);
   }
   if (count == 0 && finite_filters_) return;
-  const std::uint8_t* const bad = work.bad.at_least(1);
-  const double* const bound = work.bound.at_least(1);
-  T* const out = work.rounded.at_least(1);
   for (Index i = 0; i < positions; ++i) {
     const bool padded = work.padded[static_cast<std::size_t>(i)] != 0;
-    const bool spoilt = !finite_filters_ && padded && !std::isfinite(high[i]);  // perhaps by a weight over padding
+    const double value = high[i] + a.bias;
+    const bool spoilt = !finite_filters_ && padded && !std::isfinite(value);  // perhaps by a weight over padding
     if (bad[i] == 0 && !spoilt) continue;
     Sizes position = tile.first;
-    for (Index axis = tile.count.size() - 1, rest = i; axis >= 0; --axis) {
-      position[static_cast<int>(axis)] += rest % tile.count[static_cast<int>(axis)];
-      rest /= tile.count[static_cast<int>(axis)];
+    for (int axis = tile.count.size() - 1, rest = static_cast<int>(i); axis >= 0; --axis) {
+      position[axis] += rest % static_cast<int>(tile.count[axis]);
+      rest /= static_cast<int>(tile.count[axis]);
     }
-    out[i] = p_.resolve(n, group, row, position, high[i], bound[i], !twofold_ && !spoilt);
+    double bound = a.base;  // only zero or not matters
+    for (std::size_t s = 0; s < p_.sources.size(); ++s) bound += a.reach[s][i] == 0 || a.size[s] == 0 ? 0.0 : 1.0;
+    out[i] = p_.resolve(n, group, row, position, value, bound, !twofold_ && !spoilt);
   }
 }
 
@@ -275,12 +258,11 @@ double GatherEngine<T, S>::find_exact_limit() const {
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::write(Workspace& work, Index n, Index channel, const Tile& tile) {
+void GatherEngine<T, S>::write(Workspace& work, T* plane, const Tile& tile) {
   const int last = tile.count.size() - 1;
   const Index run = tile.count[last];
   const Index stride = p_.gather.back().out_step * p_.out.spatial.back();
   const T* in = work.rounded.at_least(1);
-  T* const plane = p_.out.data + n * p_.out.batch + channel * p_.out.channel;
   for (const Index offset : work.run_offsets) {
     T* const out = plane + offset;
     if (stride == 1) std::copy_n(in, run, out);

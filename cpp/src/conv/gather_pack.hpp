@@ -79,13 +79,18 @@ void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* l
 // Its 2-norm, or the sum of its magnitudes.
 template <class T, class S>
 void GatherEngine<T, S>::measure_filter(std::size_t s, Index group, Index row, const S* line) {
-  double magnitudes = 0, squares = 0;
   const Index run = taps_ * p_.channels;
-  if (by_norm_)
-    for (Index k = 0; k < run; ++k) squares += static_cast<double>(line[k]) * static_cast<double>(line[k]);
-  else
-    for (Index k = 0; k < run; ++k) magnitudes += std::abs(static_cast<double>(line[k]));
-  const double size = by_norm_ ? std::sqrt(squares) : magnitudes;
+  double size = 0;
+  if constexpr (std::is_same_v<S, double>) {
+    size = by_norm_ ? std::sqrt(kernels_.sum_squares(line, run)) : kernels_.sum_magnitudes(line, run);
+  } else {
+    S largest[8] = {};  // only finiteness is asked for; a NaN or an infinity times zero is NaN
+    Index k = 0;
+    for (; k + 8 <= run; k += 8)
+      for (Index j = 0; j < 8; ++j) largest[j] += line[k + j] * S(0);
+    for (; k < run; ++k) largest[0] += line[k] * S(0);
+    for (const S lane : largest) size += static_cast<double>(lane);
+  }
   if (!std::isfinite(size)) finite_filters_ = false;
   filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)] = size;
 }

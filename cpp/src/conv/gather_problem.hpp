@@ -60,8 +60,8 @@ struct GatherProblem {
     return true;
   }
 
-  // The correctly rounded value of an output whose sum came out as `value` and whose terms' magnitudes add up to at most
-  // `bound` (0 says that every term is a zero); `trusted` says that an infinity or NaN can only come from the terms.
+  // The correctly rounded value of an output whose sum came out as `value`; a `bound` of 0 says that every
+  // term is known to be a zero, `trusted` that an infinity or NaN can only come from the terms.
   T resolve(Index n, Index group, Index row, const Sizes& position, double value, double bound, bool trusted) const {
     if (trusted && !std::isfinite(value)) return round_to<T>(value);
     const double first = bias == nullptr ? -0.0 : as_double(bias[(group * rows + row) * bias_stride]);

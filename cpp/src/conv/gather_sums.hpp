@@ -22,24 +22,30 @@ Index GatherEngine<T, S>::tile_size(Index chunks) const {
 
 template <class T, class S>
 void GatherEngine<T, S>::run_chunks(Index begin, Index end) {
-  const Tiling tiling(p_.gather, tile_size(end - begin));
-  const Index per_chunk = p_.batch * tiling.count();
-  run_tasks<Workspace>((end - begin) * per_chunk, [&](Workspace& work, Index task) {
-    const Chunk& chunk = chunks_[static_cast<std::size_t>(begin + task / per_chunk)];
-    const Index rest = task % per_chunk;
-    run_task(work, chunk, rest / tiling.count(), tiling.tile(rest % tiling.count()));
+  const Index chunks = end - begin;
+  const Tiling tiling(p_.gather, tile_size(chunks));
+  run_tasks<Workspace>(chunks * p_.batch * tiling.count(), [&](Workspace& work, Index task) {
+    // Samples innermost: a tile's plan serves them all. Then tiles, so that a chunk of filters stays in the cache; but
+    // a stencil's filters are few, and its plans worth more.
+    const Index n = task % p_.batch, rest = task / p_.batch;
+    const Index chunk = stencil_ ? rest % chunks : rest / tiling.count();
+    const Index tile = stencil_ ? rest / chunks : rest % tiling.count();
+    run_task(work, chunks_[static_cast<std::size_t>(begin + chunk)], n, tiling, tile);
   });
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::run_task(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
-  work.plan.plan(p_.gather, tile, stencil_);
-  const Index positions = tile.positions();
-  work.reach.at_least(positions * static_cast<Index>(p_.sources.size()));
+void GatherEngine<T, S>::run_task(Workspace& work, const Chunk& chunk, Index n, const Tiling& tiling, Index number) {
+  const Tile tile = tiling.tile(number);
+  if (work.tile != number) {
+    work.tile = number;
+    work.plan.plan(p_.gather, tile, stencil_);
+    if (correct_) mark_padding(work, tile);
+    find_runs(work, tile);
+  }
+  work.reach.at_least(tile.positions() * static_cast<Index>(p_.sources.size()));
   if (stencil_) stencil_sums(work, chunk, n, tile);
   else matrix_sums(work, chunk, n);
-  if (correct_) mark_padding(work, tile);
-  find_runs(work, tile);
   finish(work, chunk, n, tile);
 }
 
@@ -71,7 +77,8 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index positions = static_cast<Index>(cells.size());
   const Index padded = ceil_div(positions, products_.rows) * products_.rows;
-  work.sums.at_least(padded * chunk.width * (twofold_ ? 2 : 1));
+  work.stride = odd_lines<S>(chunk.width);
+  work.sums.at_least(padded * work.stride * (twofold_ ? 2 : 1));
   const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
   const Index fitting = kSlabBytes / (std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S)));
   const Index step = block_channels_ * std::max<Index>(1, fitting / block_channels_);
@@ -112,7 +119,7 @@ void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index
     const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
     const auto matrix = products_.matrix[panel.width / products_.width - 1];
     for (Index r = 0; r < padded; r += products_.rows)
-      matrix(work.rows.data() + r, offsets, packed, depth, column + r * chunk.width, chunk.width, padded * chunk.width, first);
+      matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride, padded * work.stride, first);
     column += panel.width;
   }
 }

@@ -1,5 +1,4 @@
-// The size of every channel of an array of planes, for error bounds: its 2-norm, its sum of magnitudes or its largest
-// magnitude, over the whole batch.
+// Walking over the elements of a channel, and adding them up.
 #pragma once
 
 #include <cmath>
@@ -9,8 +8,6 @@
 #include "tasks.hpp"
 
 namespace halfulp::conv {
-
-enum class Measure { norm, sum, largest };
 
 // Calls f(run, n) with the elements of one channel as doubles, in runs along the last axis.
 template <class T, class F>
@@ -53,26 +50,5 @@ class LaneSums {
  private:
   double lanes_[8] = {};
 };
-
-template <class T>
-std::vector<double> measure_channels(const ConvKernels& kernels, Index batch, Index channels,
-                                     const std::vector<Index>& sizes, const Planes<const T>& planes, Measure measure) {
-  std::vector<double> result(static_cast<std::size_t>(channels), 0.0);
-  run_tasks<Buffer<double>>(channels, [&](Buffer<double>& line, Index channel) {
-    LaneSums sums;
-    double largest = 0;
-    for (Index n = 0; n < batch; ++n) {
-      const T* const data = planes.data + n * planes.batch + channel * planes.channel;
-      for_each_run(kernels, line, data, sizes, planes.spatial, [&](const double* x, Index count) {
-        if (measure == Measure::norm) sums.add(x, count, [](double v) { return v * v; });
-        else if (measure == Measure::sum) sums.add(x, count, [](double v) { return std::abs(v); });
-        else largest = std::max(largest, kernels.largest_magnitude(x, count));
-      });
-    }
-    result[static_cast<std::size_t>(channel)] =
-        measure == Measure::norm ? std::sqrt(sums.total()) : (measure == Measure::sum ? sums.total() : largest);
-  });
-  return result;
-}
 
 }  // namespace halfulp::conv

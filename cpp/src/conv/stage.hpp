@@ -44,6 +44,23 @@ void store_fast(const S* sums, Index n, T* out) {
   else for (Index i = 0; i < n; ++i) out[i] = round_to<T>(static_cast<double>(sums[i]));
 }
 
+// Rounds wide or twofold sums, as far as they can decide; says how many they cannot.
+template <class T>
+Index accept_sums(const ConvKernels& kernels, double* high, const double* low, const Acceptance& acceptance, T* out,
+                  std::uint8_t* bad) {
+  if constexpr (std::is_same_v<T, double>) return kernels.accept_f64(high, low, acceptance, out, bad);
+  else if constexpr (std::is_same_v<T, float>) return kernels.accept_f32(high, acceptance, out, bad);
+  else if constexpr (std::is_same_v<T, Float16>) return kernels.accept_f16(high, acceptance, out, bad);
+  else return kernels.accept_bf16(high, acceptance, out, bad);
+}
+
+// n rounded up to an odd number of 64-byte lines: walking along rows that far apart does not fall into one cache set.
+template <class S>
+Index odd_lines(Index n) {
+  constexpr Index line = 64 / sizeof(S);
+  return (ceil_div(n, line) | 1) * line;
+}
+
 // Where a slab keeps cell i of channel c: at i * cell + c * channel. Channels are innermost where they are innermost in
 // the source, so that both sides are read and written in runs.
 struct SlabLayout {
@@ -53,8 +70,7 @@ struct SlabLayout {
 
   static SlabLayout of(Index cells, Index channels, bool channels_inside) {
     if (channels_inside) return {channels, 1, true};
-    // An odd number of 64-byte lines per channel, so that a walk over channels does not fall into one cache set.
-    return {1, (ceil_div(cells, 16) | 1) * 16, false};
+    return {1, odd_lines<float>(cells), false};
   }
 };
 
@@ -87,8 +103,8 @@ class Stager {
       const Index room = size - segment.source;
       const Index high = std::clamp<Index>(room <= 0 ? 0 : ceil_div(room, segment.step), low, segment.count);
       S* out = slab + segment.begin * to;
-      std::fill(out, out + low * to, S(0));
-      std::fill(out + high * to, out + segment.count * to, S(0));
+      for (Index i = 0; i < low * to; ++i) out[i] = S(0);
+      for (Index i = high * to; i < segment.count * to; ++i) out[i] = S(0);
       if (high == low) continue;
       const T* in = data + (segment.source + low * segment.step) * from;
       if (last && !layout_.channels_inside) {

@@ -5,9 +5,10 @@
 // - dot: positions in vector lanes; for few output channels in a group (depthwise).
 #pragma once
 
+#include <cmath>
+
 #include "grid.hpp"
 #include "gather_problem.hpp"
-#include "measure.hpp"
 #include "stage.hpp"
 #include "tasks.hpp"
 
@@ -18,18 +19,22 @@ inline constexpr Index kDotTile = 2048;
 inline constexpr Index kWeightBlock = 128;
 inline constexpr Index kWeightSlabBytes = 192 << 10;
 inline constexpr Index kWeightSumBytes = 512 << 10;
+inline constexpr Index kTaskPanels = 3;
 
 template <class T, class S>
 struct WeightWorkspace {
   SlabPlan plan;
-  Buffer<S> slab, lines, panel, sums, high, low;
-  Buffer<double> bound, floors;
+  Buffer<S> slab, lines, panel, sums, totals, high, low;
+  Buffer<double> floors;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;
   std::vector<Index> offsets;
+  std::vector<double> input_size, output_size;
   Index step = 1;   // input channels that are staged together
-  Index plane = 0;  // distance from high to low parts of the sums
+  Index width = 0;  // columns of the sums, one for each output channel and some to fill vectors
+  Index plane = 0;  // the size of the sums; the distance from high to low parts
+  Index seen = 0, undecided = 0;
 };
 
 // A part of the result: output channels [first_out, …) and input channels [first_in, …) of one group.
@@ -47,8 +52,10 @@ class WeightEngine {
   void run();
 
  private:
-  void measure();
   void make_tasks();
+  void prepare(Workspace& work, const WeightTask& task, bool any_tile);
+  void measure_inputs(Workspace& work, Index first, Index count, const S* slab, const SlabLayout& layout);
+  void measure_outputs(Workspace& work, Index out, const S* line, Index n);
   void run_task(Workspace& work, const WeightTask& task);
   // weight_sums.hpp
   void load_outputs(Workspace& work, const WeightTask& task, Index n, const Tile& tile, Index line);
@@ -58,8 +65,7 @@ class WeightEngine {
   void finish(Workspace& work, const WeightTask& task);
   void collect(Workspace& work, const WeightTask& task, Index in, Index tap);
   void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
-  Index accept(Workspace& work, Index n);
-  T resolve(Index group, Index out, Index in, Index tap, double value, double bound) const;
+  T resolve(Index group, Index out, Index in, Index tap, double value, bool all_terms_zero) const;
   template <class F>
   bool for_each_product(Index group, Index out, Index in, Index tap, const F& f) const;
   template <class F>
@@ -82,8 +88,8 @@ class WeightEngine {
   const Gather gather_;
   const Tiling tiling_;
   const Index taps_;
+  Index flush_ = 1;  // tiles whose products are summed before they are added to the totals
   double additions_ = 0, gamma_ = 0;
-  std::vector<double> input_size_, output_size_;
   std::vector<WeightTask> tasks_;
   ExactLimit exact_;
 };
@@ -103,33 +109,28 @@ WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>
       gather_(output_gather(geometry)),
       tiling_(gather_, dot_ ? kDotTile : kWeightTile),
       taps_(tap_count(gather_)) {
-  const Index last = gather_.back().positions;
-  const Index per_tile = dot_ ? tiling_.largest() : ceil_div(tiling_.largest(), kWeightBlock);
-  const Index inner = dot_ ? ceil_div(last, products_.width) + products_.width : kWeightBlock;
-  additions_ = static_cast<double>(inner) + static_cast<double>(g_.batch) * static_cast<double>(tiling_.count() * per_tile) + 2;
+  const Tile tile = tiling_.tile(0);  // the largest
+  const Index run = std::max<Index>(1, tile.count[tile.count.size() - 1]);
+  const Index commits = dot_ ? tiling_.largest() / run : ceil_div(tiling_.largest(), kWeightBlock);
+  const Index inner = dot_ ? ceil_div(run, products_.width) + products_.width : kWeightBlock;
+  const Index tiles = g_.batch * tiling_.count();
+  flush_ = std::max<Index>(1, static_cast<Index>(std::sqrt(static_cast<double>(tiles) / static_cast<double>(commits))));
+  if (twofold_) flush_ = std::max<Index>(1, tiles);  // twofold sums have precision to spare
+  additions_ = static_cast<double>(inner + flush_ * commits + ceil_div(tiles, flush_) + 2);
   const double unit = 0x1p-53;
   gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
-}
-
-template <class T, class S>
-void WeightEngine<T, S>::measure() {
-  std::vector<Index> in_sizes, out_sizes;
-  for (const Axis& axis : g_.axes) in_sizes.push_back(axis.size), out_sizes.push_back(axis.output);
-  input_size_ = measure_channels(kernels_, g_.batch, g_.groups * g_.in_channels, in_sizes, inputs_,
-                                 twofold_ ? Measure::largest : Measure::norm);
-  output_size_ = measure_channels(kernels_, g_.batch, g_.groups * g_.out_channels, out_sizes, outputs_,
-                                  twofold_ ? Measure::sum : Measure::norm);
 }
 
 template <class T, class S>
 void WeightEngine<T, S>::make_tasks() {
   const Index lane = dot_ ? 1 : products_.width;
   const Index lanes = ceil_div(g_.out_channels, lane);
-  const Index pieces = dot_ ? 1 : ceil_div(lanes, products_.vectors);
-  const Index width = ceil_div(lanes, pieces) * lane;
-  const Index row_bytes = taps_ * (dot_ ? products_.width * g_.out_channels : width) * static_cast<Index>(sizeof(S)) * (twofold_ ? 2 : 1);
+  const Index most = products_.vectors * kTaskPanels;
+  const Index pieces = dot_ ? 1 : ceil_div(lanes, most);
+  const Index width = ceil_div(lanes, pieces) * (dot_ ? products_.width : lane);
+  const Index row_bytes = taps_ * width * static_cast<Index>(sizeof(S)) * (twofold_ ? 2 : 1);
   Index ins = std::clamp<Index>(kWeightSumBytes / row_bytes, 1, g_.in_channels);
-  const Index wanted = 3 * num_threads();
+  const Index wanted = num_threads() == 1 ? 1 : 3 * num_threads();
   while (ins > 1 && g_.groups * pieces * ceil_div(g_.in_channels, ins) < wanted) ins = ceil_div(ins, 2);
   for (Index group = 0; group < g_.groups; ++group) {
     Index first_out = 0;
@@ -146,31 +147,82 @@ void WeightEngine<T, S>::make_tasks() {
 template <class T, class S>
 void WeightEngine<T, S>::run() {
   if (g_.groups * g_.out_channels * g_.in_channels == 0) return;
-  if (correct_) measure();
   make_tasks();
   run_tasks<Workspace>(static_cast<Index>(tasks_.size()),
                        [&](Workspace& work, Index i) { run_task(work, tasks_[static_cast<std::size_t>(i)]); });
 }
 
 template <class T, class S>
-void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
-  const Index cell_bytes = static_cast<Index>(sizeof(S));
-  const Index tiles = g_.batch == 0 || position_count(gather_) == 0 ? 0 : tiling_.count();
-  if (tiles > 0) work.plan.plan(gather_, tiling_.tile(0), dot_);  // no tile has a larger slab
-  work.step = std::clamp<Index>(kWeightSlabBytes / (std::max<Index>(1, work.plan.cells()) * cell_bytes), 1, task.ins);
+void WeightEngine<T, S>::prepare(Workspace& work, const WeightTask& task, bool any_tile) {
+  if (any_tile) work.plan.plan(gather_, tiling_.tile(0), dot_);  // no tile has a larger slab
+  const Index slab_bytes = std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S));
+  work.step = std::clamp<Index>(kWeightSlabBytes / slab_bytes, 1, task.ins);
+  work.width = ceil_div(task.outs, products_.width) * products_.width;
   work.plane = dot_ ? products_.width * task.outs * task.ins * taps_
-                    : ceil_div(task.outs, products_.width) * products_.width * row_of(work, ceil_div(task.ins, work.step) * work.step, 0);
+                    : work.width * row_of(work, ceil_div(task.ins, work.step) * work.step, 0);
   const Index size = work.plane * (twofold_ ? 2 : 1);
   std::fill_n(work.sums.at_least(size), size, S(-0.0));
-  for (Index n = 0; n < g_.batch; ++n) {
-    for (Index i = 0; i < tiles; ++i) {
-      const Tile tile = tiling_.tile(i);
-      work.plan.plan(gather_, tile, dot_);
+  std::fill_n(work.totals.at_least(size), size, S(-0.0));
+  work.input_size.assign(static_cast<std::size_t>(task.ins), 0.0);
+  work.output_size.assign(static_cast<std::size_t>(task.outs), 0.0);
+}
+
+template <class T, class S>
+void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
+  const Index tiles = g_.batch == 0 || position_count(gather_) == 0 ? 0 : tiling_.count();
+  prepare(work, task, tiles > 0);
+  S* const sums = work.sums.at_least(1);
+  S* const totals = work.totals.at_least(1);
+  Index waiting = 0;
+  for (Index i = 0; i < tiles; ++i) {
+    const Tile tile = tiling_.tile(i);
+    work.plan.plan(gather_, tile, dot_);
+    for (Index n = 0; n < g_.batch; ++n) {
       if (dot_) dot_tile(work, task, n, tile);
       else matrix_tile(work, task, n, tile);
+      if (twofold_ || ++waiting < flush_) continue;
+      for (Index j = 0; j < work.plane; ++j) totals[j] += sums[j], sums[j] = S(-0.0);
+      waiting = 0;
     }
   }
+  if (!twofold_)
+    for (Index j = 0; j < work.plane; ++j) sums[j] += totals[j];
+  if (!twofold_) {
+    for (double& size : work.input_size) size = std::sqrt(size);
+    for (double& size : work.output_size) size = std::sqrt(size);
+  }
   finish(work, task);
+}
+
+// The channels' sizes, found on the way: sums of squares; or, for twofold sums, the inputs' largest magnitudes and the
+// outputs' sums of magnitudes. Cells that several tiles stage count several times, which only loosens the bound.
+template <class T, class S>
+void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, const S* slab, const SlabLayout& layout) {
+  if constexpr (std::is_same_v<S, double>) {
+    if (!correct_) return;
+    const Index cells = work.plan.cells();
+    for (Index c = 0; c < count; ++c) {
+      double& size = work.input_size[static_cast<std::size_t>(first + c)];
+      if (layout.channels_inside) {
+        for (Index i = 0; i < cells; ++i) {
+          const double x = slab[i * layout.cell + c];
+          size = twofold_ ? std::max(size, std::abs(x)) : size + x * x;
+        }
+      } else {
+        const double* const plane = slab + c * layout.channel;
+        size = twofold_ ? std::max(size, kernels_.largest_magnitude(plane, cells)) : size + kernels_.sum_squares(plane, cells);
+      }
+    }
+  }
+}
+
+template <class T, class S>
+void WeightEngine<T, S>::measure_outputs(Workspace& work, Index out, const S* line, Index n) {
+  if constexpr (std::is_same_v<S, double>) {
+    if (!correct_) return;
+    work.output_size[static_cast<std::size_t>(out)] +=
+        twofold_ ? kernels_.sum_magnitudes(line, n) : kernels_.sum_squares(line, n);
+  }
 }
 
 }  // namespace halfulp::conv

@@ -42,8 +42,7 @@ void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index 
   S* const low = work.low.at_least(task.outs);
   const S* const sums = work.sums.at_least(1);
   if (!dot_) {
-    const Index width = ceil_div(task.outs, products_.width) * products_.width;
-    const S* const row = sums + row_of(work, in, tap) * width;
+    const S* const row = sums + row_of(work, in, tap) * work.width;
     std::copy_n(row, task.outs, high);
     if (twofold_) std::copy_n(row + work.plane, task.outs, low);
     return;
@@ -66,44 +65,30 @@ void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index 
 }
 
 template <class T, class S>
-Index WeightEngine<T, S>::accept(Workspace& work, Index n) {
-  const double* const high = work.high.at_least(1);
-  const double* const bound = work.bound.at_least(1);
-  const double* const floors = work.floors.at_least(1);
-  T* const out = work.rounded.at_least(1);
-  std::uint8_t* const bad = work.bad.at_least(n);
-  const double exact = exact_.now();
-  if constexpr (std::is_same_v<T, double>) return kernels_.accept_f64(high, work.low.at_least(1), bound, floors, n, gamma_, exact, out, bad);
-  else if constexpr (std::is_same_v<T, float>) return kernels_.accept_f32(high, bound, floors, n, gamma_, exact, out, bad);
-  else if constexpr (std::is_same_v<T, Float16>) return kernels_.accept_f16(high, bound, floors, n, gamma_, exact, out, bad);
-  else return kernels_.accept_bf16(high, bound, floors, n, gamma_, exact, out, bad);
-}
-
-template <class T, class S>
 void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap) {
-  double* const bound = work.bound.at_least(task.outs);
-  double* const floors = work.floors.at_least(task.outs);
-  const double reach = input_size_[static_cast<std::size_t>(task.group * g_.in_channels + task.first_in + in)];
-  const Index first = task.group * g_.out_channels + task.first_out;
+  const double reach = work.input_size[static_cast<std::size_t>(in)];
+  const double* const sizes = work.output_size.data();
+  // Zeros are never accepted as they are, for padding may have given them their sign.
   const double terms = static_cast<double>(g_.batch) * static_cast<double>(position_count(gather_)) + 2;
-  for (Index m = 0; m < task.outs; ++m) {
-    const double size = output_size_[static_cast<std::size_t>(first + m)];
-    // A bound of 0 must say that every term is zero; zeros are never accepted as they are, for padding may have given
-    // them their sign.
-    bound[m] = reach * size + (twofold_ && reach != 0 && size != 0 ? std::numeric_limits<double>::min() : 0.0);
-    floors[m] = twofold_ ? terms * 0x1p-1070 : 0x1p-300;
-  }
-  Index count = accept(work, task.outs);
-  if (count * 16 > task.outs && !exact_.known()) {
-    exact_.find([&] { return find_exact_limit(); });
-    count = accept(work, task.outs);
-  }
-  const std::uint8_t* const bad = work.bad.at_least(1);
-  const double* const high = work.high.at_least(1);
+  double* const floors = work.floors.at_least(task.outs);
+  std::fill_n(floors, task.outs, twofold_ ? terms * 0x1p-1070 : 0x1p-300);
+  Acceptance a{task.outs, {sizes, nullptr}, {reach, 0}, 0, -0.0, floors, gamma_, exact_.now()};
+  double* const high = work.high.at_least(1);
   T* const out = work.rounded.at_least(1);
-  for (Index m = 0; m < task.outs; ++m)
+  std::uint8_t* const bad = work.bad.at_least(task.outs);
+  const Index count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+  work.seen += task.outs;
+  work.undecided += count;
+  if (work.undecided >= 64 && work.undecided * 16 > work.seen && !exact_.known()) {
+    exact_.find([&] { return find_exact_limit(); });
+    a.exact = exact_.now();
+    accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+  }
+  for (Index m = 0; m < task.outs; ++m) {
+    const bool all_zero = reach == 0 || sizes[m] == 0;
     if (bad[m] != 0 || !std::isfinite(high[m]))
-      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, high[m], bound[m]);
+      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, high[m], all_zero);
+  }
 }
 
 template <class T, class S>
@@ -135,7 +120,8 @@ bool WeightEngine<T, S>::for_each_product(Index group, Index out, Index in, Inde
 }
 
 template <class T, class S>
-T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value, double bound) const {
+T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value,
+                              bool all_terms_zero) const {
   if (value == 0) {
     bool any = false, all_zero = true, positive = false;
     for_each_product(group, out, in, tap, [&](T y, T x) {
@@ -143,7 +129,7 @@ T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, doubl
       any = true;
       all_zero = a * b == 0 && (a == 0 || b == 0);
       positive = positive || !std::signbit(a * b);
-      return all_zero && !(positive && bound == 0);
+      return all_zero && !(positive && all_terms_zero);
     });
     if (all_zero) return round_to<T>(any && !positive ? -0.0 : 0.0);
   }

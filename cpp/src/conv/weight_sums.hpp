@@ -26,22 +26,26 @@ void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, I
       load(data + offset, outputs_.spatial.back(), run, out);
       std::fill(out + run, out + line, S(0));
     }
+    measure_outputs(work, m, out - runs * line, runs * line);
   }
 }
 
 template <class T, class S>
 void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile) {
   const Index positions = tile.positions();
-  const Index width = ceil_div(task.outs, products_.width) * products_.width;
   load_outputs(work, task, n, tile, tile.count[tile.count.size() - 1]);
-  S* const panel = work.panel.at_least(positions * width);
-  products_.transpose(work.lines.at_least(1), positions, task.outs, positions, panel, width);
-  for (Index m = task.outs; m < width; ++m)
-    for (Index i = 0; i < positions; ++i) panel[i * width + m] = S(0);
-
+  // Panels of up to `vectors` vectors of columns, one after the other.
+  S* const panels = work.panel.at_least(positions * work.width);
+  const Index most = products_.vectors * products_.width;
+  for (Index first = 0; first < work.width; first += most) {
+    const Index width = std::min(most, work.width - first), columns = std::min(width, task.outs - first);
+    S* const panel = panels + first * positions;
+    products_.transpose(work.lines.at_least(1) + first * positions, positions, columns, positions, panel, width);
+    for (Index m = columns; m < width; ++m)
+      for (Index i = 0; i < positions; ++i) panel[i * width + m] = S(0);
+  }
   const Index cells = work.plan.cells();
   const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
-  const auto matrix = products_.matrix[width / products_.width - 1];
   Stager<T, S> stager(kernels_, gather_, work.plan, inputs_);
   for (Index first = 0; first < task.ins; first += work.step) {
     const Index count = std::min(work.step, task.ins - first);
@@ -56,12 +60,17 @@ void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, In
       for (const Index cell : work.plan.tap_cells()) work.rows.push_back(slab + c * layout.channel + cell * layout.cell);
     // The kernel takes whole groups of rows; sums of the rows that fill up the last group are never looked at.
     while (static_cast<Index>(work.rows.size()) % products_.rows != 0) work.rows.push_back(work.rows.back());
-    S* const sums = work.sums.at_least(1) + row_of(work, first, 0) * width;
+    measure_inputs(work, first, count, slab, layout);
+    S* const sums = work.sums.at_least(1) + row_of(work, first, 0) * work.width;
     for (Index k = 0; k < positions; k += kWeightBlock) {
       const Index depth = std::min(kWeightBlock, positions - k);
-      for (Index r = 0; r < static_cast<Index>(work.rows.size()); r += products_.rows)
-        matrix(work.rows.data() + r, work.offsets.data() + k, panel + k * width, depth, sums + r * width, width,
-               work.plane, false);
+      for (Index column = 0; column < work.width; column += most) {
+        const Index width = std::min(most, work.width - column);
+        const S* const panel = panels + column * positions + k * width;
+        for (Index r = 0; r < static_cast<Index>(work.rows.size()); r += products_.rows)
+          products_.matrix[width / products_.width - 1](work.rows.data() + r, work.offsets.data() + k, panel, depth,
+                                                        sums + r * work.width + column, work.width, work.plane, false);
+      }
     }
   }
 }
@@ -82,6 +91,7 @@ void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index
     const Index channel = task.group * g_.in_channels + task.first_in + c;
     stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1,
                  SlabLayout::of(work.plan.cells(), 1, false), slab);
+    measure_inputs(work, c, 1, slab, SlabLayout::of(work.plan.cells(), 1, false));
     for (Index m = 0; m < task.outs; ++m) {
       S* const sums = work.sums.at_least(1) + (m * task.ins + c) * taps_ * width;
       for (Index t = 0; t < taps_; t += kMaxDotTaps)

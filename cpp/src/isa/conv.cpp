@@ -1,5 +1,6 @@
 // Convolution's table of inner loops for one instruction set: products (conv_products.hpp), loading and accepting.
 #include <bit>
+#include <limits>
 
 #include "conv_products.hpp"
 #include "halfulp/dtype.hpp"
@@ -43,61 +44,149 @@ void load(const T* in, Index stride, Index n, S* out) {
   }
 }
 
-template <class T>
-Index accept(const double* value, const double* bound, const double* floor, Index n, double gamma, double exact, T* out,
-             std::uint8_t* bad) {
+Index count_of(const std::uint8_t* flags, Index n) {
   Index count = 0;
-  for (Index i = 0; i < n; ++i) {
-    const double error = bound[i] < exact ? 0.0 : gamma * bound[i];
-    const double margin = error < floor[i] ? floor[i] : error;  // a NaN stays
-    const auto low = round_bits<format_of<T>>(value[i] - margin);
-    const auto high = round_bits<format_of<T>>(value[i] + margin);
-    const bool differ = (low != high) | (margin != margin);
-    out[i] = std::bit_cast<T>(low);
-    bad[i] = differ;
-    count += differ;
-  }
+  for (Index i = 0; i < n; ++i) count += flags[i];
   return count;
 }
 
-Index accept_twofold(const double* high, const double* low, const double* bound, const double* floor, Index n,
-                     double gamma, double exact, double* out, std::uint8_t* bad) {
-  Index count = 0;
-  for (Index i = 0; i < n; ++i) {
-    const double error = bound[i] < exact ? 0.0 : gamma * bound[i] + floor[i];
-    const double sum = high[i] + low[i];
-    const double from_low = sum - high[i];
-    const double rest = (high[i] - (sum - from_low)) + (low[i] - from_low);
-    const double below = sum + (rest - error);
-    const double above = sum + (rest + error);
-    const bool differ = !((below == above) & (below != 0.0));
+// `given` is copied because a store to `bad` could, for all the compiler knows, change it.
+template <class T, int Sources>
+Index accept_sources(const double* __restrict value, const conv::Acceptance& given, T* __restrict out,
+                     std::uint8_t* __restrict bad) {
+  const conv::Acceptance a = given;
+  const double* __restrict const first = a.reach[0];
+  const double* __restrict const second = a.reach[1];
+  const double* __restrict const floor = a.floor;
+  for (Index i = 0; i < a.n; ++i) {
+    double bound = a.base + first[i] * a.size[0];
+    if constexpr (Sources == 2) bound += second[i] * a.size[1];
+    const double error = bound < a.exact ? 0.0 : a.gamma * bound;
+    const double margin = error < floor[i] ? floor[i] : error;  // a NaN stays
+    const double sum = value[i] + a.bias;
+    const auto low = round_bits<format_of<T>>(sum - margin);
+    const auto high = round_bits<format_of<T>>(sum + margin);
+    out[i] = std::bit_cast<T>(low);
+    bad[i] = (low != high) | (margin != margin) ? 1 : 0;
+  }
+  return count_of(bad, a.n);
+}
+
+template <int Sources>
+Index accept_twofold_sources(const double* __restrict highs, const double* __restrict lows, const conv::Acceptance& given,
+                             double* __restrict out, std::uint8_t* __restrict bad) {
+  const conv::Acceptance a = given;
+  const double least = std::numeric_limits<double>::min();  // keeps a bound of nonzero factors from vanishing
+  for (Index i = 0; i < a.n; ++i) {
+    double bound = a.base;
+    for (int s = 0; s < Sources; ++s)
+      bound += a.reach[s][i] * a.size[s] + (a.reach[s][i] != 0 && a.size[s] != 0 ? least : 0.0);
+    const double error = bound < a.exact ? 0.0 : a.gamma * bound + a.floor[i];
+    const TwoDoubles with_bias = two_sum(highs[i], a.bias);
+    const TwoDoubles sum = two_sum(with_bias.high, lows[i] + with_bias.low);
+    const double below = sum.high + (sum.low - error);
+    const double above = sum.high + (sum.low + error);
     out[i] = below;
-    bad[i] = differ;
-    count += differ;
+    bad[i] = (below == above) & (below != 0.0) ? 0 : 1;
+  }
+  return count_of(bad, a.n);
+}
+
+#if defined(__AVX512F__)
+// The same eight at a time. The compiler's own version of the loop takes three times as long.
+template <int Sources>
+Index accept_floats(const double* value, const conv::Acceptance& a, float* out, std::uint8_t* bad) {
+  Index count = 0;
+  for (Index i = 0; i < a.n; i += 8) {
+    const auto lanes = static_cast<__mmask8>(a.n - i >= 8 ? 0xff : (1 << (a.n - i)) - 1);
+    const auto load = [&](const double* p) { return _mm512_maskz_loadu_pd(lanes, p + i); };
+    const auto scaled = [&](int s) { return _mm512_mul_pd(load(a.reach[s]), _mm512_set1_pd(a.size[s])); };
+    __m512d bound = _mm512_add_pd(_mm512_set1_pd(a.base), scaled(0));
+    if constexpr (Sources == 2) bound = _mm512_add_pd(bound, scaled(1));
+    const __mmask8 inexact = _mm512_cmp_pd_mask(bound, _mm512_set1_pd(a.exact), _CMP_NLT_UQ);
+    const __m512d error = _mm512_maskz_mul_pd(inexact, _mm512_set1_pd(a.gamma), bound);
+    const __m512d floor = load(a.floor);
+    const __m512d margin = _mm512_mask_mov_pd(error, _mm512_cmp_pd_mask(error, floor, _CMP_LT_OQ), floor);
+    const __m512d sum = _mm512_add_pd(load(value), _mm512_set1_pd(a.bias));
+    const __m256 low = _mm512_maskz_cvtpd_ps(0xff, _mm512_sub_pd(sum, margin));
+    const __m256 high = _mm512_maskz_cvtpd_ps(0xff, _mm512_add_pd(sum, margin));
+    const auto differ = static_cast<__mmask8>(
+        lanes & (_mm256_cmpneq_epi32_mask(_mm256_castps_si256(low), _mm256_castps_si256(high)) |
+                 _mm512_cmp_pd_mask(margin, margin, _CMP_UNORD_Q)));
+    _mm256_mask_storeu_ps(out + i, lanes, low);
+    _mm_mask_storeu_epi8(bad + i, lanes, _mm_maskz_set1_epi8(differ, 1));
+    count += __builtin_popcount(differ);
   }
   return count;
+}
+template <>
+Index accept_sources<float, 1>(const double* value, const conv::Acceptance& a, float* out, std::uint8_t* bad) {
+  return accept_floats<1>(value, a, out, bad);
+}
+template <>
+Index accept_sources<float, 2>(const double* value, const conv::Acceptance& a, float* out, std::uint8_t* bad) {
+  return accept_floats<2>(value, a, out, bad);
+}
+#endif
+
+template <class T>
+Index accept(const double* value, const conv::Acceptance& a, T* out, std::uint8_t* bad) {
+  return a.reach[1] == nullptr ? accept_sources<T, 1>(value, a, out, bad) : accept_sources<T, 2>(value, a, out, bad);
+}
+
+Index accept_twofold(const double* high, const double* low, const conv::Acceptance& a, double* out, std::uint8_t* bad) {
+  return a.reach[1] == nullptr ? accept_twofold_sources<1>(high, low, a, out, bad)
+                               : accept_twofold_sources<2>(high, low, a, out, bad);
 }
 
 void add_squares(const double* x, Index n, double* sum) {
   for (Index i = 0; i < n; ++i) sum[i] += x[i] * x[i];
 }
 
-// The largest magnitude; NaNs do not count. Lanes of their own, so that the loop vectorises.
+// The largest magnitude; NaNs do not count. Four vectors in flight hide the latency of the comparison.
 double largest_magnitude(const double* x, Index n) {
-  constexpr Index lanes = 16;
-  double most[lanes] = {};
+  using V = Vector<double>;
+  V most[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
   Index i = 0;
-  for (; i + lanes <= n; i += lanes)
-    for (Index j = 0; j < lanes; ++j) {
-      const double size = x[i + j] < 0 ? -x[i + j] : x[i + j];
-      most[j] = size > most[j] ? size : most[j];
-    }
+  for (; i + 4 * V::width <= n; i += 4 * V::width)
+    for (int j = 0; j < 4; ++j) most[j] = larger_magnitude(V::load(x + i + j * V::width), most[j]);
+  double lanes[4 * V::width];
+  for (int j = 0; j < 4; ++j) most[j].store(lanes + j * V::width);
+  double result = 0;
+  for (const double lane : lanes) result = lane > result ? lane : result;
   for (; i < n; ++i) {
     const double size = x[i] < 0 ? -x[i] : x[i];
-    most[0] = size > most[0] ? size : most[0];
+    result = size > result ? size : result;
   }
-  for (Index j = 1; j < lanes; ++j) most[0] = most[j] > most[0] ? most[j] : most[0];
-  return most[0];
+  return result;
+}
+
+// The sum of f over n numbers, four vectors in flight.
+template <class F>
+double sum_over(const double* x, Index n, const F& f) {
+  using V = Vector<double>;
+  V sums[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
+  Index i = 0;
+  for (; i + 4 * V::width <= n; i += 4 * V::width)
+    for (int j = 0; j < 4; ++j) sums[j] = sums[j] + f(V::load(x + i + j * V::width));
+  double lanes[4 * V::width], rest[V::width] = {};
+  for (int j = 0; j < 4; ++j) sums[j].store(lanes + j * V::width);
+  double result = 0;
+  for (const double lane : lanes) result += lane;
+  for (; i < n; ++i) {
+    rest[0] = x[i];
+    double value[V::width];
+    f(V::load(rest)).store(value);
+    result += value[0];
+  }
+  return result;
+}
+
+double sum_squares(const double* x, Index n) {
+  return sum_over(x, n, [](Vector<double> v) { return v * v; });
+}
+double sum_magnitudes(const double* x, Index n) {
+  return sum_over(x, n, [](Vector<double> v) { return larger_magnitude(v, v - v); });
 }
 
 }  // namespace
@@ -118,7 +207,9 @@ const ConvKernels& conv_kernels() {
                                      accept<float>,
                                      accept_twofold,
                                      add_squares,
-                                     largest_magnitude};
+                                     largest_magnitude,
+                                     sum_squares,
+                                     sum_magnitudes};
   return table;
 }
 

@@ -5,6 +5,7 @@
 
 #include "halfulp/conv_kernels.hpp"
 #include "halfulp/simd.hpp"
+#include "transpose_block.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -130,23 +131,15 @@ void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, 
 // In square blocks, so that reads and writes both stay within a few cache lines.
 template <class S>
 void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
-  constexpr Index block = 8;
-  Index i = 0;
-  for (; i + block <= rows; i += block) {
-    Index j = 0;
-    for (; j + block <= columns; j += block) {
-      const S* from = in + i * in_stride + j;
-      S* to = out + j * out_stride + i;
-      S tile[block][block];
-      for (Index a = 0; a < block; ++a)
-        for (Index b = 0; b < block; ++b) tile[b][a] = from[a * in_stride + b];
-      for (Index b = 0; b < block; ++b)
-        for (Index a = 0; a < block; ++a) to[b * out_stride + a] = tile[b][a];
-    }
-    for (; j < columns; ++j)
-      for (Index a = 0; a < block; ++a) out[j * out_stride + i + a] = in[(i + a) * in_stride + j];
+  constexpr Index block = kTransposeBlock<S>;
+  const Index whole_rows = rows / block * block, whole_columns = columns / block * block;
+  for (Index i = 0; i < whole_rows; i += block) {
+    for (Index j = 0; j < whole_columns; j += block)
+      transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+    for (Index j = whole_columns; j < columns; ++j)
+      for (Index a = i; a < i + block; ++a) out[j * out_stride + a] = in[a * in_stride + j];
   }
-  for (; i < rows; ++i)
+  for (Index i = whole_rows; i < rows; ++i)
     for (Index j = 0; j < columns; ++j) out[j * out_stride + i] = in[i * in_stride + j];
 }
 
