@@ -28,7 +28,7 @@ nb::object memory_of(const xla::Buffer& buffer, int flags) {
   return nb::make_tuple(memory, nb::str(name_of(view.dtype)), nb::tuple(shape));
 }
 
-void run_host(const xla::Call& call) {
+void call_host(const xla::Call& call) {
   if (!Py_IsInitialized() || host == nullptr) throw std::runtime_error("halfulp: Python has ended");
   nb::gil_scoped_acquire acquire;
   try {
@@ -53,6 +53,8 @@ nb::dict targets() {
   found["halfulp_max_forward"] = target(xla::max_forward_handler);
   found["halfulp_max_jvp"] = target(xla::max_jvp_handler);
   found["halfulp_max_vjp"] = target(xla::max_vjp_handler);
+  found["halfulp_avg_forward"] = target(xla::avg_forward_handler);
+  found["halfulp_avg_spread"] = target(xla::avg_spread_handler);
   found["halfulp_host"] = target(xla::host_handler);
   return found;
 }
@@ -75,6 +77,8 @@ void register_xla(nb::module_& module) {
 
 namespace halfulp::xla {
 
-Error* host_handler(CallFrame* frame) { return guarded(frame, bindings::run_host); }
+void run_host(const Call& call) { bindings::call_host(call); }
+
+Error* host_handler(CallFrame* frame) { return guarded(frame, run_host); }
 
 }  // namespace halfulp::xla

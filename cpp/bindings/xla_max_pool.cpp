@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "halfulp/max_pool.hpp"
-#include "xla_call.hpp"
 #include "xla_handlers.hpp"
+#include "xla_window.hpp"
 
 namespace halfulp::xla {
 namespace {
@@ -18,31 +18,8 @@ NanPolicy nan_from(std::string_view word) {
 
 MaxPlan plan_of(const Call& call, const Sizes& shape) {
   std::string name(call.text("name"));
-  const std::string_view kind = call.text("kind");
-  const std::vector<Index> output_size = call.numbers("output_size");
-  const int ndim = static_cast<int>(output_size.size());
-  check_rank(name, shape, ndim);
-  std::vector<Axis> axes;
-  if (kind == "sliding") {
-    WindowParameters parameters{name, call.numbers("kernel"), call.numbers("stride"), call.numbers("dilation"),
-                                call.numbers("before"), call.numbers("after"), padding_mode_from(call.text("padding")),
-                                call.numbers("ceil_mode").at(0) != 0};
-    axes = window_axes(parameters, shape.last(ndim));
-  } else if (kind == "adaptive") {
-    axes = adaptive_axes(shape.last(ndim), output_size);
-  } else {
-    axes = global_axes(shape.last(ndim));
-  }
+  std::vector<Axis> axes = axes_of(call, name, shape);
   return {std::move(name), std::move(axes), ties_from(call.text("ties")), nan_from(call.text("nan"))};
-}
-
-// An output of a global max may lack the spatial axes: they are of size 1.
-ArrayView with_rank(ArrayView view, int rank) {
-  while (view.ndim() < rank) {
-    view.shape.push_back(1);
-    view.strides.push_back(0);
-  }
-  return view;
 }
 
 // Values that the kernels write and nobody reads.

@@ -137,3 +137,13 @@ def test_shapes_may_be_polymorphic_up_to_tracing():
     assert jax.eval_shape(f, jax.ShapeDtypeStruct((8, 64, 112, 112), jnp.float32)).shape == (8, 64, 56, 56)
     with pytest.raises(hu.ShapeError, match="W5"):
         jax.eval_shape(lambda x: halfulp.jax.max_pool2d(x, 9), jax.ShapeDtypeStruct((4, 4), jnp.float32))
+
+
+def test_an_average_whose_divisors_have_no_common_denominator(same):
+    """Its transpose is found with exact numbers, also under jit."""
+    op = hu.AvgPool((60,), stride=1, padding=30, count_include_pad=False)
+    x = np.random.default_rng(0).standard_normal((2, 64)).astype(np.float32)
+    output, pullback = op.vjp(x)
+    g = np.random.default_rng(1).standard_normal(output.shape).astype(np.float32)
+    (dx,) = jax.jit(lambda x, g: jax.vjp(lambda x: halfulp.jax.apply(op, x), x)[1](g))(x, g)
+    assert same(dx, pullback(g)[0])
