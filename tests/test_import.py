@@ -1,0 +1,44 @@
+"""``import halfulp`` brings in nothing but NumPy, python-flint and ml_dtypes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ["torch", "jax", "onnx", "onnxruntime", "dask", "distributed", "rich", "hypothesis", "sympy", "matplotlib"]
+
+
+def imported(statement: str) -> list[str]:
+    """Which of the heavy modules a fresh interpreter has after a statement."""
+    code = f"{statement}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return run.stdout.split()
+
+
+def test_import_is_light() -> None:
+    assert imported("import halfulp") == []
+
+
+def test_the_operators_stay_light() -> None:
+    statement = (
+        "import numpy as np, halfulp as hu\n"
+        "x = np.ones((1, 4, 4))\n"
+        "hu.conv2d(hu.max_pool2d(x, 2), np.ones((1, 1, 1, 1)))\n"
+        "hu.spec.forward(hu.SmoothMaxPool((2, 2), 1.0), x)\n"
+        "hu.spec.vjp(hu.AvgPool((2, 2)), (hu.exact(x),), hu.exact(np.ones((1, 2, 2))))"
+    )
+    assert imported(statement) == []
+
+
+@pytest.mark.parametrize("name", ["sympy", "rich", "hypothesis"])
+def test_this_test_can_fail(name: str) -> None:
+    assert name in imported(f"import halfulp, {name}")
+
+
+def test_a_progress_bar_is_what_brings_rich_in() -> None:
+    statement = (
+        "import numpy as np, halfulp as hu\nhu.spec.forward(hu.MaxPool((2,)), hu.exact(np.ones(2)), progress=True)"
+    )
+    assert imported(statement) == ["rich"]
