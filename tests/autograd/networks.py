@@ -95,6 +95,47 @@ def _step(step: Step, a: Any, b: Any, w: Any, bias: Any) -> Any:
     return getattr(hu, kind + "2d")(a, 3, 1, 1)
 
 
+def record(program: list[Step], p: dict[str, Any]) -> tuple[hu.Tape, list[int]]:
+    """(the program on a tape, step by step with the tape's methods; the ids of the leaves in the parameters' order)."""
+    tape, leaves, ids = hu.Tape(), [], {}
+    for name, arrays in p.items():
+        ids[name] = []
+        for array in arrays:
+            tape, id = tape.leaf(array, name=f"{name}{len(ids[name])}")
+            ids[name].append(id)
+            leaves.append(id)
+    pool = list(ids["x"])
+    tape, one = tape.leaf(np.ones_like(p["x"][0]), name="one", requires_grad=False)
+    for step in program:
+        tape, id = _record_step(tape, step, pool[step.a], pool[step.b], ids["w"][step.w], ids["b"][step.w], one)
+        pool.append(id)
+    tape, square = tape.mul(pool[-1], pool[-1])
+    tape, total = tape.add(square, pool[-2])
+    tape, _ = tape.mean(total)
+    return tape, leaves
+
+
+def _record_step(tape: hu.Tape, step: Step, a: int, b: int, w: int, bias: int, one: int) -> tuple[hu.Tape, int]:
+    kind = step.kind
+    if kind in ("neg", "relu", "tanh", "sigmoid"):
+        return getattr(tape, kind)(a)  # type: ignore[no-any-return]
+    if kind in ("add", "sub", "mul"):
+        return getattr(tape, kind)(a, b)  # type: ignore[no-any-return]
+    if kind == "exp_tanh":
+        tape, a = tape.tanh(a)
+        return tape.exp(a)
+    if kind in ("div", "log_square"):
+        chosen = b if kind == "div" else a
+        tape, square = tape.mul(chosen, chosen)
+        tape, square = tape.add(square, one)
+        return tape.div(a, square) if kind == "div" else tape.log(square)
+    if kind in ("conv", "conv_transpose"):
+        return getattr(tape, kind)(w, bias, a, padding=1)  # type: ignore[no-any-return]
+    if kind == "smooth_max_pool":
+        return tape.smooth_max_pool2d(a, 3, BETA, stride=1, padding=1)
+    return getattr(tape, kind + "2d")(a, 3, 1, 1)  # type: ignore[no-any-return]
+
+
 def run_torch(program: list[Step], p: dict[str, Any]) -> Any:
     """The same program with PyTorch."""
     F = torch.nn.functional

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import halfulp as hu
@@ -59,6 +59,28 @@ def test_jvp_and_vjp_of_whole_networks_are_adjoint_exactly(program: Any, seed: i
     gradient = hu.grad(network)(parameters)
     inner = sum((g * t).sum() for g, t in zip(flatten(gradient)[0], flatten(directions)[0], strict=True))
     assert change.item() == inner
+
+
+@settings(max_examples=15, deadline=None)
+@given(networks.programs(depth=5), SEEDS, st.sampled_from([np.float32, np.float64]))
+def test_the_tape_of_a_network_passes_its_own_check(program: Any, seed: int, dtype: Any) -> None:
+    parameters = networks.parameters(seed, dtype)
+    tape, _ = networks.record(program, parameters)
+    assume(all(np.isfinite(node.value).all() for node in tape.nodes))
+    tape.check(seed)
+
+
+@settings(max_examples=15, deadline=None)
+@given(networks.programs(), SEEDS)
+def test_the_tape_and_the_transforms_give_the_same_bits(program: Any, seed: int) -> None:
+    parameters = networks.parameters(seed, np.float32)
+    tape, leaves = networks.record(program, parameters)
+    value, gradient = hu.value_and_grad(lambda p: networks.run(program, p))(parameters)
+    assert tape.nodes[-1].value.tobytes() == value.tobytes()
+    backward = tape.backward(len(tape) - 1)
+    for id, expected in zip(leaves, flatten(gradient)[0], strict=True):
+        found = backward.get(id, np.zeros_like(expected))
+        assert np.array_equal(found, expected, equal_nan=True)
 
 
 @settings(max_examples=15, deadline=None)

@@ -6,6 +6,7 @@ import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,27 @@ def test_a_node_without_gradient_has_no_pullback_and_no_entries() -> None:
     tape, z = tape.sum(y)
     assert tape.nodes[y].pullback is None
     assert tape.backward(z) == {}
+
+
+@pytest.mark.parametrize("op", [hu.Conv(1), hu.ConvTranspose(1)])
+def test_a_convolution_computes_only_the_cotangents_that_are_asked_for(op: Any) -> None:
+    generator = np.random.default_rng(0)
+    values = [generator.standard_normal(shape) for shape in ((2, 5), (2, 2, 3), (2,))]
+    output, pullback = op.vjp(*values)
+    g = generator.standard_normal(output.shape)
+    for wanted in product((False, True), repeat=3):
+        tape, ids = Tape(), []
+        for value, want in zip(values, wanted, strict=True):
+            tape, id = tape.leaf(value, requires_grad=want)
+            ids.append(id)
+        tape, out = tape.apply(op, *ids)
+        if not any(wanted):
+            assert tape.nodes[out].pullback is None
+            continue
+        shares = tape.nodes[out].pullback(g)
+        for share, expected, want in zip(shares, pullback(g), wanted, strict=True):
+            assert (share is not None) == want
+            assert share is None or share.tobytes() == expected.tobytes()
 
 
 def test_jvp_pushes_tangents_over_the_same_nodes() -> None:

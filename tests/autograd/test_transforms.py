@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -293,6 +294,20 @@ def test_E5_objects_of_two_kinds() -> None:
         ops.add(hu.exact(np.ones(2)), np.array([arb(1), arb(2)], dtype=object))
     half = hu.exact(np.array([1.0])) * 0 + fmpq(1, 2)
     assert ops.mul(half, 0.5).tolist() == [fmpq(1, 4)]
+
+
+def test_foreign_scalars_need_only_arithmetic_and_order() -> None:
+    x = np.array([[Decimal("0.5"), Decimal("1.25"), Decimal(3)]], dtype=object)
+    w = np.array([[[Decimal(2), Decimal(-1)]]], dtype=object)
+
+    def f(w: Any) -> Any:
+        return ops.mean(hu.max_pool1d(ops.relu(hu.conv1d(x, w)) ** 2 * 0.5, 2))
+
+    gradient = hu.grad(f)(w)
+    exact = np.frompyfunc(lambda v: fmpq(*v.as_integer_ratio()), 1, 1)
+    expected = hu.grad(lambda w: ops.mean(hu.max_pool1d(ops.relu(hu.conv1d(exact(x), w)) ** 2 * 0.5, 2)))(exact(w))
+    assert all(isinstance(v, Decimal) for v in gradient.flat)
+    assert (exact(gradient) == expected).all()
 
 
 def test_hvp_of_one_primal_and_of_several() -> None:

@@ -103,7 +103,8 @@ def scalar_like(value: Any, number: Any) -> Any:
         return flint.arb(flint.fmpq(exact.numerator, exact.denominator))
     if kind.__module__.startswith("sympy."):
         return sys.modules["sympy"].Rational(exact.numerator, exact.denominator)
-    return exact.numerator if exact.denominator == 1 else exact  # a foreign scalar meets plain numbers by itself
+    unit = strip(value).flat[0] * 0 + exact.numerator  # a foreign scalar makes integers of its own kind
+    return unit if exact.denominator == 1 else unit / exact.denominator
 
 
 def constant_like(value: Any, number: Any) -> Array:
