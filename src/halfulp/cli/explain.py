@@ -23,6 +23,8 @@ _GROUPS = {
     "T": "transposed convolution",
     "X": "exact numbers",
     "E": "the tape",
+    "B": "the PyTorch bridge",
+    "O": "ONNX models",
 }
 
 
@@ -71,13 +73,13 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the constraints asked for."""
     if not options.labels:
-        for letter, group in _GROUPS.items():
-            print(f"{group}:")
+        for letter in dict.fromkeys(label.rstrip("0123456789") for label in CONSTRAINTS):
+            print(f"{_GROUPS.get(letter, letter)}:")
             _print_all(letter)
         return 0
     for given in options.labels:
         label = given.strip("[]").upper()
-        if label in _GROUPS:
+        if any(known.rstrip("0123456789") == label for known in CONSTRAINTS):
             _print_all(label)
         elif label in CONSTRAINTS:
             _print_one(label, alone=len(options.labels) == 1)
@@ -90,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_all(letter: str) -> None:
     for label, rule in CONSTRAINTS.items():
-        if label.startswith(letter):
+        if label.rstrip("0123456789") == letter:
             print(f"  {label:3} {rule}")
 
 

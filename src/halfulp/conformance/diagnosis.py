@@ -27,6 +27,7 @@ from halfulp.records import (
     GlobalMaxPool,
     MaxPool,
     Operator,
+    Shape,
     WindowOperator,
 )
 
@@ -164,11 +165,17 @@ def _explicit(op: Any, mode: str, arrays: Arrays, axes: tuple[Axis, ...], name: 
         primals=(np.pad(x, wide), *arrays.primals[1:]),
         tangents=(np.pad(tangent, wide), *arrays.tangents[1:]),
     )
-    yield Alternative("padding", name, replace(op, padding=0), padded, _cut(pairs) if mode == "vjp" else lambda a: a)
+    undo = _cut(pairs) if mode == "vjp" else _cropped(arrays.cotangent.shape)
+    yield Alternative("padding", name, replace(op, padding=0), padded, undo)
 
 
 def _cut(pairs: list[tuple[int, int]]) -> Callable[[Answer], Answer]:
     return lambda found: (unpad(found[0], pairs), *found[1:])
+
+
+def _cropped(shape: Shape) -> Callable[[Answer], Answer]:
+    """Without the windows that ceil_mode keeps only where padding is input."""
+    return lambda found: tuple(a[tuple(slice(n) for n in shape)] for a in found)
 
 
 def _divisors(op: AvgPool, arrays: Arrays) -> Iterator[Alternative]:

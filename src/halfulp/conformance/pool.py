@@ -96,7 +96,7 @@ class Worker:
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = process.wait()
             at = self.board.read()[1]
-            self.process = None
+            self._forget()
             raise _Died("hangs" if self.hung else _reason(code), at) from error
 
     def kill_if_hung(self, limit: float) -> None:
@@ -112,8 +112,16 @@ class Worker:
             with contextlib.suppress(OSError):
                 self.process.kill()
             self.process.wait()
-            self.process = None
+            self._forget()
         self.board.close()
+
+    def _forget(self) -> None:
+        """Close what led to a process that has ended."""
+        process, self.process = self.process, None
+        for stream in (process.stdin, process.stdout) if process is not None else ():
+            if stream is not None:
+                with contextlib.suppress(OSError):  # unsent bytes have nobody to read them
+                    stream.close()
 
 
 def _reason(code: int) -> str:

@@ -95,9 +95,14 @@ def _refused(subject: Subject, want: Answer | HalfulpError, error: Exception) ->
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, at most 200 characters of it."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else ""
+    """The first line of an exception's text that says something, at most 200 characters of it.
+
+    >>> first_line(ValueError("Exception from core.cpp:117:\\nnot implemented"))
+    'not implemented'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.endswith(":")]
+    return (telling or lines or [""])[0][:200]
 
 
 def compared(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answer) -> Verdict:
@@ -211,9 +216,7 @@ def _classify(verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differe
     """Give a wrong answer its aspect and name."""
     assert verdict.got is not None
     assert verdict.want is not None
-    if not any(d.nan or d.infinity or d.value for d in differences):
-        _blame(verdict, "zero", "the sign of zero is wrong")
-        return
+    only_zeros = not any(d.nan or d.infinity or d.value for d in differences)
     special = any(d.nan or d.infinity for d in differences)
     if special or verdict.worst > _LOOK_FURTHER or isinstance(op, _HARD):
         other = explain(op, mode, oracle.arrays, verdict.got, verdict.want)
@@ -222,6 +225,9 @@ def _classify(verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differe
                 verdict.rules[other.aspect] = other.rule
             _blame(verdict, other.aspect, other.name)
             return
+    if only_zeros:
+        _blame(verdict, "zero", "the sign of zero is wrong")
+        return
     for rule in verdict.rules:
         verdict.rules[rule] = "other"
     aspect, name = _plain_name(verdict, op, mode, oracle, differences)

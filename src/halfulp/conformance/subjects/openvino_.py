@@ -37,7 +37,7 @@ def node_source(op: Operator, shapes: tuple[Shape | None, ...]) -> str:
         return _pool(op, spatial)
     if isinstance(op, (AdaptiveAvgPool, AdaptiveMaxPool)):
         name = "adaptive_avg_pool" if isinstance(op, AdaptiveAvgPool) else "adaptive_max_pool"
-        index = ', "i64"' if isinstance(op, AdaptiveMaxPool) else ""
+        index = ', "i32"' if isinstance(op, AdaptiveMaxPool) else ""
         return f"ops.{name}(x, np.array({list(op.spatial_output(spatial))}){index})"
     if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
         name = "reduce_mean" if isinstance(op, GlobalAvgPool) else "reduce_max"
@@ -124,6 +124,8 @@ class OpenvinoSubject(Subject):
         assert x is not None
         if x.dtype.name == "bfloat16":
             raise Unsupported("OpenVINO takes no bfloat16 arrays from NumPy")
+        if x.dtype.name in ("float64", "int64"):
+            raise Unsupported(f"OpenVINO's CPU plugin computes {x.dtype.name} in 32 bits")
         if x.size == 0:
             raise Unsupported("the openvino subject is not asked for empty inputs")
         given = [np.ascontiguousarray(batched(op, x)), *inputs[1:]]

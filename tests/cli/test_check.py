@@ -1,0 +1,83 @@
+"""`halfulp check` from the outside: options, files, exit codes and messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from halfulp.cli import main
+
+QUICK = ["--op", "max_pool", "--mode", "forward", "--dtype", "float32", "--cases", "8", "--jobs", "0"]
+
+
+def test_a_subject_that_meets_the_demand_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "halfulp: 8 cases in" in out
+    assert "meets everything that was asked" in out
+
+
+def test_a_subject_that_fails_exits_with_1_and_shows_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "numpy-naive", "--op", "conv", "--mode", "vjp", "--dtype", "float32", "--cases", "16"]
+    assert main([*arguments, "--jobs", "0", "--show", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "numpy-naive: 16 cases" in out
+    assert "raise SystemExit" in out
+    assert main([*arguments, "--jobs", "0", "--fail-on", "shape,nan", "--quiet"]) == 0
+
+
+def test_every_file_is_written(tmp_path: Path) -> None:
+    names = {"--json": "a.json", "--junit": "a.xml", "--report": "a.html", "--markdown": "a.md", "--scripts": "scripts"}
+    arguments = [part for flag, name in names.items() for part in (flag, str(tmp_path / name))]
+    assert main(["check", "numpy-naive", "halfulp", *QUICK, "--quiet", *arguments]) == 0
+    assert all((tmp_path / name).exists() for name in names.values())
+    assert json.loads((tmp_path / "a.json").read_text())["plan"]["cases"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--op", "pool"], "halfulp check: --op pool: must be one of max_pool, avg_pool, "),
+        (["--mode", "backward"], "halfulp check: --mode backward: must be one of forward, jvp, vjp"),
+        (["--dtype", "float128"], "halfulp check: --dtype float128: must be one of float16, "),
+        (["--fail-on", "speed"], "halfulp check: 'speed' is not one of shape, value, "),
+        (["nothing"], "halfulp check: there is no subject 'nothing'; known are halfulp, torch, "),
+        (["nothing:at_all"], "halfulp check: subject 'nothing:at_all' cannot be loaded: No module named 'nothing'"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *arguments, "--jobs", "0"]) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--cases", "0"), ("--jobs", "-1"), ("--memory-limit", "0")])
+def test_numbers_have_a_least_value(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["check", flag, value])
+    assert end.value.code == 2
+    assert f"argument {flag}: {value}: must be at least" in capsys.readouterr().err
+
+
+def test_a_subject_that_cannot_be_loaded_in_a_process_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "nothing", "--jobs", "1"]) == 2
+    assert "there is no subject 'nothing'" in capsys.readouterr().err
+
+
+def test_help_names_subjects_options_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["check", "--help"])
+    assert end.value.code == 0
+    out = capsys.readouterr().out
+    for word in ("torch-channels-last", "module:object", "--fail-on", "--scheduler", "--journal", "exit code"):
+        assert word in out
+
+
+def test_a_journal_of_another_campaign_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = ["--journal", str(tmp_path / "journal"), "--quiet"]
+    assert main(["check", *QUICK, *journal]) == 0
+    assert main(["check", *QUICK, *journal, "--seed", "9"]) == 2
+    assert "is the journal of another campaign" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""Every form of a result: JSON against its schema, JUnit, Markdown, HTML, scripts that run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+from rich.console import Console
+
+from halfulp.conformance import Demand, Plan, Result, check
+from halfulp.conformance.report.data import from_json, load_schema, to_json, write_json
+from halfulp.conformance.report.html import to_html
+from halfulp.conformance.report.junit import to_junit, write_junit
+from halfulp.conformance.report.markdown import to_markdown
+from halfulp.conformance.report.scripts import write_scripts
+from halfulp.conformance.report.terminal import print_result
+
+SUBJECTS = ("halfulp", "torch", "jax", "onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    plan = Plan(operators=("max_pool", "avg_pool"), dtypes=("float32",), cases=24)
+    return check(SUBJECTS, plan, jobs=1)
+
+
+def test_the_json_validates_and_comes_back(result: Result, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    write_json(result, path)
+    data = json.loads(path.read_text())
+    jsonschema.Draft202012Validator.check_schema(load_schema())
+    jsonschema.Draft202012Validator(load_schema()).validate(data)
+    assert to_json(from_json(data)) == data
+
+
+def test_the_schema_refuses_what_is_not_a_report(result: Result) -> None:
+    data = to_json(result)
+    for broken in (
+        {**data, "format": "halfulp-check/0"},
+        {**data, "extra": 1},
+        {**data, "subjects": [{**data["subjects"][0], "cells": [{"operator": "conv"}]}]},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(broken, load_schema())
+
+
+def test_a_report_of_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format='halfulp-check/0': must be 'halfulp-check/1'"):
+        from_json({"format": "halfulp-check/0"})
+
+
+def test_halfulp_passes_and_torch_does_not(result: Result) -> None:
+    by_name = {subject.name: subject for subject in result.subjects}
+    assert result.demand.met_by(by_name["halfulp"])
+    assert not result.demand.met_by(by_name["torch"])
+    assert not result.passed
+    tolerant = Demand.parse("shape,ulps>1e30")
+    assert tolerant.met_by(by_name["torch"])
+    assert not Demand.parse("ulps>0.5").met_by(by_name["torch"])
+    assert Demand.parse("none").met_by(by_name["torch"])
+
+
+def test_words_of_a_demand_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"'speed' is not one of shape, value, .* ulps>N, unsupported, any, none"):
+        Demand.parse("shape,speed")
+
+
+def test_junit_has_a_suite_per_subject_and_a_test_per_cell(result: Result, tmp_path: Path) -> None:
+    write_junit(result, tmp_path / "junit.xml")
+    root = ET.parse(tmp_path / "junit.xml").getroot()
+    assert [suite.get("name", "").split()[0] for suite in root] == list(SUBJECTS)
+    halfulp, torch, _, onnxruntime = root
+    assert (halfulp.get("failures"), halfulp.get("tests")) == ("0", "6")
+    assert int(torch.get("failures", "0")) > 0
+    skipped = onnxruntime.findall(".//skipped")
+    assert any("has no derivatives" in item.get("message", "") for item in skipped)
+    assert len(to_junit(result)) == len(SUBJECTS)
+
+
+def test_markdown_has_a_column_per_subject(result: Result) -> None:
+    head, _, first, *_ = to_markdown(result).splitlines()
+    assert head.startswith("| operator | mode | halfulp ")
+    assert first.split(" | ")[2].startswith("100 %")
+    assert "not supported" in to_markdown(result)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_table_fits_the_terminal(result: Result, width: int) -> None:
+    console = Console(width=width, record=True, file=sys.stderr, force_terminal=False)
+    print_result(result, console)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("halfulp: ") and line.endswith("meets everything that was asked") for line in lines)
+    rows = [line.split() for line in lines if line.startswith("max_pool ")]
+    assert rows[0][1:4] == ["72", "–", "100"]
+    assert not any("…" in item for row in rows for item in row)
+
+
+def test_the_html_is_one_small_file_without_addresses(result: Result) -> None:
+    page = to_html(result)
+    assert len(page.encode()) < 3_000_000
+    for word in ("http://", "https://", "src=", "@import", "url("):
+        assert word not in page.replace("http://www.w3.org/2000/svg", ""), word
+    assert page.count("<details class='finding'") == sum(len(s.findings()) for s in result.subjects)
+
+
+def test_reproducers_run_with_the_framework_alone(result: Result, tmp_path: Path) -> None:
+    written = write_scripts(result, tmp_path)
+    assert len(written) == sum(len(subject.reproducers) for subject in result.subjects)
+    for framework in ("torch", "jax", "onnxruntime"):
+        scripts = [path for path in written if path.name.startswith(f"{framework}_")]
+        assert scripts
+        run_all(scripts, 3)
+
+
+def run_all(scripts: list[Path], limit: int) -> None:
+    """Run scripts in one process that cannot import halfulp; each must end by saying that the answer differs."""
+    runner = (
+        "import sys, runpy\n"
+        "sys.modules['halfulp'] = None\n"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n"
+        "        runpy.run_path(path)\n"
+        "    except SystemExit as end:\n"
+        "        assert end.code == 'the answer differs from the exact one, rounded once', (path, end.code)\n"
+        "    else:\n"
+        "        raise AssertionError(path)\n"
+    )
+    command = [sys.executable, "-c", runner, *map(str, scripts[:limit])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

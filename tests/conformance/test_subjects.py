@@ -1,0 +1,80 @@
+"""Every subject answers, through its own interface and under its own rules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp.conformance import SUBJECTS, Plan, SubjectError, Unsupported, check, load_subject
+from halfulp.conformance.shrink import Sample, shrink
+from halfulp.conformance.subjects._source import literal
+from halfulp.conformance.units import case_of
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_subjects_agree_on_exact_integers(name: str) -> None:
+    """In a process of its own: frameworks with threads and forks do not share one gladly."""
+    command = [sys.executable, str(HERE / "agreement.py"), name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{name} ")
+
+
+def test_torch_compile_has_no_forward_mode() -> None:
+    with pytest.raises(Unsupported, match="no forward-mode derivative"):
+        load_subject("torch-compile").jvp(hu.MaxPool((2, 2)), (None,), (None,))
+
+
+def test_an_unknown_subject_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(SubjectError, match=r"no subject 'tensorflow'; known are halfulp, torch, .* module:object"):
+        load_subject("tensorflow")
+
+
+def test_a_module_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(SubjectError, match="'nowhere:thing' cannot be loaded: No module named 'nowhere'"):
+        load_subject("nowhere:thing")
+
+
+def test_the_naive_loop_is_not_correctly_rounded_but_follows_the_rules() -> None:
+    plan = Plan(operators=("conv", "max_pool"), dtypes=("float32",), cases=96, probes=False)
+    (subject,) = check(["numpy-naive"], plan).subjects
+    assert {finding.aspect for _, finding in subject.findings()} <= {"value", "zero", "infinity"}
+    assert subject.summary.select("max_pool", "forward").failed == 0
+    assert subject.summary.select("conv").worst > 1
+
+
+def test_check_imports_no_framework_that_is_not_asked_for() -> None:
+    code = (
+        "import sys, halfulp\n"
+        "assert not {'rich', 'hypothesis'} & set(sys.modules)\n"
+        "from halfulp.conformance import Plan, check\n"
+        "check(['halfulp'], Plan(operators=('max_pool',), dtypes=('int8',), cases=4))\n"
+        "assert not {'torch', 'jax', 'onnx', 'onnxruntime', 'openvino', 'distributed'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_shrinking_keeps_the_failure_and_little_else() -> None:
+    case = case_of("max_pool/forward/float32/9.0", seed=0)
+    arrays = case.arrays()
+    big = Sample(hu.MaxPool((3, 3), stride=2, padding=1), arrays)
+    small = shrink(big, lambda sample: bool((sample.arrays.primals[0] > 2).any()), "forward")
+    x = small.arrays.primals[0]
+    assert x is not None
+    assert x.size == 1
+    assert x.item() > 2
+    assert repr(small.op) == "MaxPool((1, 1))"
+
+
+def test_literals_give_back_the_same_bits() -> None:
+    array = np.array([[0.1, -0.0], [np.inf, 1e-45]], np.float32)
+    back = eval(literal(array), {"np": np}).astype(np.float32)
+    assert back.tobytes() == array.tobytes()
