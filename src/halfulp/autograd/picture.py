@@ -1,4 +1,4 @@
-"""The tape as a picture: an SVG with one box per node, in layers from the leaves to the results."""
+"""The tape as a picture: an SVG with one box per node, computed from top to bottom, leaves beside their first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from halfulp.autograd.inspection import describe, norm
 from halfulp.autograd.node import Node
 from halfulp.autograd.scalars import kind_name
 
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 168, 58, 46, 18, 14
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 168, 58, 18, 26, 14
+_BOW = 30  # room for edges around the boxes of the first column
 _LIMIT = 300
 _STYLE = (
     "text{font:12px sans-serif;fill:#222}.small{font-size:10px;fill:#666}.grad{font-size:10px;fill:#b3541e}"
@@ -25,7 +26,7 @@ def to_svg(nodes: Sequence[Node], gradients: Mapping[int, Any]) -> str:
     places = _places(shown)
     columns = max((column for column, _ in places), default=0) + 1
     rows = max((row for _, row in places), default=0) + 1
-    width = 2 * _MARGIN + columns * (_WIDTH + _GAP_X) - _GAP_X
+    width = 2 * _MARGIN + _BOW + columns * (_WIDTH + _GAP_X) - _GAP_X
     height = 2 * _MARGIN + rows * (_HEIGHT + _GAP_Y) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
@@ -42,26 +43,37 @@ def to_svg(nodes: Sequence[Node], gradients: Mapping[int, Any]) -> str:
 
 
 def _places(nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """(column, row) of every node: the column is the longest way from a leaf, the row the next free one there."""
-    taken: dict[int, int] = {}
-    places: list[tuple[int, int]] = []
+    """(column, row) of every node: results below their inputs, a leaf right above its first use, beside the results."""
+    rows: list[int] = []
+    first_use: dict[int, int] = {}
     for node in nodes:
-        column = 1 + max((places[parent][0] for parent in node.parents), default=-1)
-        row = taken.get(column, 0)
-        taken[column] = row + 1
-        places.append((column, row))
-    return places
+        rows.append(1 + max((rows[parent] for parent in node.parents), default=-1))
+        for parent in node.parents:
+            first_use[parent] = min(rows[-1], first_use.get(parent, rows[-1]))
+    for node in nodes:
+        if node.operator is None and node.id in first_use:
+            rows[node.id] = first_use[node.id] - 1
+    taken: dict[int, int] = {}
+    columns = [0] * len(nodes)
+    for node in sorted(nodes, key=lambda node: (node.operator is None, node.id)):
+        row = rows[node.id]
+        columns[node.id] = taken.get(row, 0)
+        taken[row] = columns[node.id] + 1
+    return list(zip(columns, rows, strict=True))
 
 
 def _corner(place: tuple[int, int]) -> tuple[int, int]:
-    return _MARGIN + place[0] * (_WIDTH + _GAP_X), _MARGIN + place[1] * (_HEIGHT + _GAP_Y)
+    return _MARGIN + _BOW + place[0] * (_WIDTH + _GAP_X), _MARGIN + place[1] * (_HEIGHT + _GAP_Y)
 
 
 def _edge(start: tuple[int, int], stop: tuple[int, int]) -> str:
     (x0, y0), (x1, y1) = _corner(start), _corner(stop)
-    x0, y0, y1 = x0 + _WIDTH, y0 + _HEIGHT // 2, y1 + _HEIGHT // 2
-    middle = (x0 + x1) // 2
-    return f'<path d="M{x0} {y0}C{middle} {y0} {middle} {y1} {x1} {y1}"/>'
+    if start[0] == stop[0] and stop[1] > start[1] + 1:  # over boxes in between: bow around them on the left
+        y0, y1, bow = y0 + _HEIGHT // 2, y1 + _HEIGHT // 2, x0 - _BOW
+        return f'<path d="M{x0} {y0}C{bow} {y0} {bow} {y1} {x1} {y1}"/>'
+    x0, x1, y0 = x0 + _WIDTH // 2, x1 + _WIDTH // 2, y0 + _HEIGHT
+    middle = (y0 + y1) // 2
+    return f'<path d="M{x0} {y0}C{x0} {middle} {x1} {middle} {x1} {y1}"/>'
 
 
 def _box(node: Node, place: tuple[int, int], gradient: Any) -> str:

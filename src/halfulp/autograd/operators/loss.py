@@ -44,7 +44,7 @@ class LogSoftmax(TapeOperator):
         return lambda g: (sub(g, mul(exp(output), sum_(g, self.axis, True))),)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CrossEntropy(TapeOperator):
     """The mean over all samples of -log_softmax(logits)[label]; classes lie along the last axis.
 
@@ -59,6 +59,9 @@ class CrossEntropy(TapeOperator):
         if labels.dtype.kind not in "iu":
             raise TapeError(self.name, f"labels dtype={labels.dtype}", "must be integers, one class per sample", "E2")
         object.__setattr__(self, "labels", labels)
+
+    def __repr__(self) -> str:
+        return f"CrossEntropy({self.labels.size} labels)"
 
     def forward(self, *inputs: Array) -> Any:
         (x,) = inputs
