@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import halfulp as hu
-from halfulp.conformance import SUBJECTS, Plan, SubjectError, Unsupported, check, load_subject
+from halfulp.conformance import SUBJECTS, Plan, SubjectError, Unsupported, UserSubject, check, load_subject
 from halfulp.conformance.shrink import Sample, shrink
 from halfulp.conformance.subjects._source import literal
 from halfulp.conformance.units import case_of
@@ -78,3 +78,11 @@ def test_literals_give_back_the_same_bits() -> None:
     array = np.array([[0.1, -0.0], [np.inf, 1e-45]], np.float32)
     back = eval(literal(array), {"np": np}).astype(np.float32)
     assert back.tobytes() == array.tobytes()
+
+
+def test_a_subject_object_stays_in_its_process() -> None:
+    mine = UserSubject("mine", lambda op, *inputs: op(*inputs))
+    plan = Plan(operators=("max_pool",), modes=("forward",), dtypes=("float32",), cases=8)
+    assert check([mine], plan).passed
+    with pytest.raises(SubjectError, match="a subject for other processes must be a name, or module:object"):
+        check([mine], plan, jobs=1)

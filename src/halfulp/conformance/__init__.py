@@ -10,6 +10,18 @@ True
 from halfulp.conformance.campaign import check
 from halfulp.conformance.report.result import Demand, Result
 from halfulp.conformance.subjects import SUBJECTS, Subject, SubjectError, Unsupported, load_subject
+from halfulp.conformance.subjects.user import UserSubject
 from halfulp.conformance.units import Plan
 
-__all__ = ["SUBJECTS", "Demand", "Plan", "Result", "Subject", "SubjectError", "Unsupported", "check", "load_subject"]
+__all__ = [
+    "SUBJECTS",
+    "Demand",
+    "Plan",
+    "Result",
+    "Subject",
+    "SubjectError",
+    "Unsupported",
+    "UserSubject",
+    "check",
+    "load_subject",
+]

@@ -14,6 +14,7 @@ from typing import Any
 from halfulp.conformance.journal import Journal
 from halfulp.conformance.pool import Crash, Done, Pool
 from halfulp.conformance.report.result import Demand, Reproducer, Result, SubjectResult
+from halfulp.conformance.subjects import Subject, SubjectError
 from halfulp.conformance.units import Plan, units_of
 from halfulp.conformance.worker import ReproduceTask, Task, UnitTask, load_all, perform
 
@@ -36,7 +37,7 @@ class _NoBoard:
 class _InProcess:
     """Runs tasks right here: no isolation, no start-up."""
 
-    def __init__(self, plan: Plan, subjects: tuple[str, ...]) -> None:
+    def __init__(self, plan: Plan, subjects: tuple[str | Subject, ...]) -> None:
         self._plan = plan
         self._subjects = load_all(subjects)
 
@@ -58,7 +59,7 @@ class _InProcess:
 
 
 def check(
-    subjects: Sequence[str] = ("halfulp",),
+    subjects: Sequence[str | Subject] = ("halfulp",),
     plan: Plan | None = None,
     demand: Demand | None = None,
     *,
@@ -73,7 +74,8 @@ def check(
 ) -> Result:
     """Check subjects against the exact answers.
 
-    ``jobs=0`` runs in this process; more than 0 uses that many processes, of which a crash costs one case.
+    A subject is a name, ``"module:object"``, or, in this process only, a :class:`Subject`. ``jobs=0`` runs in this
+    process; more than 0 uses that many processes, of which a crash costs one case.
     ``scheduler`` is the address of a Dask scheduler, whose workers then do the work.
 
     >>> result = check(["halfulp"], Plan(operators=("max_pool",), dtypes=("float32",), cases=8))
@@ -108,16 +110,19 @@ def check(
 
 
 def _runner(
-    plan: Plan, names: tuple[str, ...], jobs: int, scheduler: str | None, timeout: float, memory: int | None
+    plan: Plan, names: tuple[str | Subject, ...], jobs: int, scheduler: str | None, timeout: float, memory: int | None
 ) -> Any:
+    if not jobs and scheduler is None:
+        return _InProcess(plan, names)
+    elsewhere = tuple(name for name in names if isinstance(name, str))
+    if len(elsewhere) < len(names):
+        raise SubjectError("a subject for other processes must be a name, or module:object, which they can import")
     path = (str(Path.cwd()), *sys.path)
     if scheduler is not None:
         from halfulp.conformance.cluster import Cluster
 
-        return Cluster(scheduler, plan, names, timeout, memory)
-    if jobs:
-        return Pool(jobs, plan, names, timeout, memory, path)
-    return _InProcess(plan, names)
+        return Cluster(scheduler, plan, elsewhere, timeout, memory)
+    return Pool(jobs, plan, elsewhere, timeout, memory, path)
 
 
 def _run_units(

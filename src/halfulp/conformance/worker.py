@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,9 +107,9 @@ def perform(task: Task, plan: Plan, subjects: list[Subject], board: Board) -> An
     return reproduce(subject, task.case, task.aspect, task.name, plan.seed)
 
 
-def load_all(names: tuple[str, ...]) -> list[Subject]:
-    """The subjects, each on one thread."""
-    subjects = [load_subject(name) for name in names]
+def load_all(names: Sequence[str | Subject]) -> list[Subject]:
+    """The subjects, each on one thread; what is a subject already stays as it is."""
+    subjects = [load_subject(name) if isinstance(name, str) else name for name in names]
     for subject in subjects:
         try:
             subject.set_num_threads(1)
