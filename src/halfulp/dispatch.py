@@ -1,6 +1,7 @@
 """Which interpreter evaluates an operator: kernels for float and integer arrays, the specification for objects.
 
-A value with ``__halfulp_apply__`` (a traced value of the tape) decides for itself.
+A value with ``__halfulp_apply__``, ``__halfulp_jvp__`` and ``__halfulp_vjp__`` (a traced value of the tape) decides for
+itself.
 """
 
 from __future__ import annotations
@@ -23,21 +24,27 @@ class Dispatch:
             entry = kernels.entries.get(type(op))
             if entry is not None:
                 return entry.forward(op, inputs[0])
-        for value in inputs:
-            if type(value) is not np.ndarray and hasattr(value, "__halfulp_apply__"):
-                return value.__halfulp_apply__(op, inputs)
+        traced = _traced(inputs)
+        if traced is not None:
+            return traced.__halfulp_apply__(op, inputs)
         if _for_kernels(op, inputs):
             return kernels.forward(op, inputs)
         return spec.forward(op, *inputs)
 
     def jvp(self, op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
         """The value and its derivative along the tangents."""
+        traced = _traced((*primals, *tangents))
+        if traced is not None:
+            return traced.__halfulp_jvp__(op, primals, tangents)  # type: ignore[no-any-return]
         if _for_kernels(op, primals):
             return kernels.jvp(op, primals, tangents)
         return spec.jvp(op, primals, tangents)
 
     def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
         """The value and a pullback, which keeps its own copy of what it needs."""
+        traced = _traced(primals)
+        if traced is not None:
+            return traced.__halfulp_vjp__(op, primals)  # type: ignore[no-any-return]
         if _for_kernels(op, primals):
             return kernels.vjp(op, primals)
         arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
@@ -54,6 +61,14 @@ def indices(op: Any, x: Any) -> tuple[Any, Any]:
     if _for_kernels(op, (x,)):
         return kernels.forward_with_indices(op, x)
     return spec.forward(op, x), spec.indices(op, x)
+
+
+def _traced(values: tuple[Any, ...]) -> Any:
+    """The first value that says itself how operators act on it, if there is one."""
+    for value in values:
+        if type(value) is not np.ndarray and hasattr(value, "__halfulp_apply__"):
+            return value
+    return None
 
 
 def _for_kernels(op: Operator, inputs: tuple[Any, ...]) -> bool:

@@ -296,6 +296,17 @@ def test_E5_objects_of_two_kinds() -> None:
     assert ops.mul(half, 0.5).tolist() == [fmpq(1, 4)]
 
 
+def test_the_methods_of_records_take_traced_values() -> None:
+    x, t = np.array([1.0, 3.0, 2.0, 5.0]), np.array([1.0, 10.0, 100.0, 1000.0])
+    for op in (hu.SmoothMaxPool((2,), 2), hu.AvgPool((2,)), hu.MaxPool((2,))):
+        pulled = hu.grad(lambda x, op=op: ops.sum(op.vjp(x)[1](np.array([1.0, 2.0]))[0] * t))(x)
+        pushed = hu.grad(lambda x, op=op: ops.sum(op.jvp((x,), (t,))[1] * np.array([1.0, 2.0])))(x)
+        np.testing.assert_allclose(pulled, pushed, rtol=1e-12, atol=1e-12)  # two roads to the same second derivative
+    w = np.array([[[1.0, 2.0]]])
+    dw = hu.grad(lambda w: ops.sum(hu.Conv(1).jvp((x[None], w, None), (t[None], None, None))[1]))(w)
+    assert dw.tolist() == [[[111.0, 1110.0]]]
+
+
 def test_foreign_scalars_need_only_arithmetic_and_order() -> None:
     x = np.array([[Decimal("0.5"), Decimal("1.25"), Decimal(3)]], dtype=object)
     w = np.array([[[Decimal(2), Decimal(-1)]]], dtype=object)

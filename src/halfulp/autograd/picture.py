@@ -13,10 +13,17 @@ from halfulp.autograd.scalars import kind_name
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 168, 58, 18, 26, 14
 _BOW = 30  # room for edges around the boxes of the first column
 _LIMIT = 300
-_STYLE = (
-    "text{font:12px sans-serif;fill:#222}.small{font-size:10px;fill:#666}.grad{font-size:10px;fill:#b3541e}"
-    "rect{fill:#f6f6f6;stroke:#888}.leaf{fill:#e8f1fa;stroke:#4a7ebb}.fixed{stroke-dasharray:4 3}"
-    "path{fill:none;stroke:#999}"
+_STYLE = "".join(  # scoped, because a notebook shares one style sheet among all its pictures
+    f".halfulp-tape {rule}"
+    for rule in (
+        "text{font:12px sans-serif;fill:#222}",
+        "text.small{font-size:10px;fill:#666}",
+        "text.grad{font-size:10px;fill:#b3541e}",
+        "rect{fill:#f6f6f6;stroke:#888}",
+        "rect.leaf{fill:#e8f1fa;stroke:#4a7ebb}",
+        "rect.fixed{stroke-dasharray:4 3}",
+        "path{fill:none;stroke:#999}",
+    )
 )
 
 
@@ -29,7 +36,8 @@ def to_svg(nodes: Sequence[Node], gradients: Mapping[int, Any]) -> str:
     width = 2 * _MARGIN + _BOW + columns * (_WIDTH + _GAP_X) - _GAP_X
     height = 2 * _MARGIN + rows * (_HEIGHT + _GAP_Y) + 8
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="halfulp-tape" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">',
         f"<style>{_STYLE}</style>",
     ]
     for node in shown:

@@ -47,6 +47,12 @@ class TracedArray(Traced):
             )
         return known(*inputs)
 
+    def __halfulp_jvp__(self, op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        return rules.jvp(op, primals, tangents)
+
+    def __halfulp_vjp__(self, op: Any, primals: tuple[Any, ...]) -> tuple[Any, Any]:
+        return rules.vjp(op, primals, (True,) * len(primals))
+
     def __add__(self, other: Any) -> Any:
         return arithmetic.add(self, other)
 
