@@ -5,12 +5,12 @@ python examples/jax_dilated_gradient.py
 
 from __future__ import annotations
 
-import halfulp.jax as hj
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import halfulp as hu
+import halfulp.jax as hj
 
 
 def loss(x: jax.Array) -> jax.Array:
