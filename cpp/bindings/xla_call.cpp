@@ -2,6 +2,10 @@
 
 #include <stdexcept>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "halfulp/error.hpp"
 
 namespace halfulp::xla {
@@ -88,6 +92,20 @@ ArrayView view_of(const Buffer& buffer) {
   return view;
 }
 
+void use_large_pages(void* data, std::size_t bytes) noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr std::size_t least = std::size_t{4} << 20;
+  constexpr std::uintptr_t page = 4096;
+  if (bytes < least) return;
+  const std::uintptr_t start = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+  const std::uintptr_t stop = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
+  madvise(reinterpret_cast<void*>(start), stop - start, MADV_HUGEPAGE);  // a hint: a refusal changes nothing
+#else
+  static_cast<void>(data);
+  static_cast<void>(bytes);
+#endif
+}
+
 Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept {
   if (answered_metadata(*frame)) return nullptr;
   if (frame->stage != kExecuteStage) return nullptr;
@@ -95,7 +113,12 @@ Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept {
     return error(*frame, "halfulp: this version of XLA calls foreign functions in a way that halfulp does not know",
                  kInternal);
   try {
-    work(Call(*frame));
+    const Call call(*frame);
+    for (int i = 0; i < call.result_count(); ++i) {
+      const ArrayView view = view_of(call.result(i));
+      use_large_pages(view.data, static_cast<std::size_t>(view.count()) * item_size(view.dtype));
+    }
+    work(call);
     return nullptr;
   } catch (const halfulp::Error& problem) {
     return error(*frame, problem.what(), kInvalidArgument);

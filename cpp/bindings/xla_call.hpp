@@ -33,6 +33,10 @@ class Call {
 // XLA's buffers are dense and row-major.
 ArrayView view_of(const Buffer& buffer);
 
+// Ask the system for large pages for memory that is about to be written for the first time: XLA allocates results anew
+// for every run, and a page fault for every 4 KiB costs as much as the pooling itself.
+void use_large_pages(void* data, std::size_t bytes) noexcept;
+
 // What every handler does around its work: answers the registration's question for the version, checks the layout,
 // and turns exceptions into XLA's errors.
 Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept;

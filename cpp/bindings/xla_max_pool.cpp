@@ -25,7 +25,9 @@ MaxPlan plan_of(const Call& call, const Sizes& shape) {
 // Values that the kernels write and nobody reads.
 struct Scratch {
   explicit Scratch(const ArrayView& like) : view(like) {
-    bytes = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(like.count()) * item_size(like.dtype));
+    const std::size_t size = static_cast<std::size_t>(like.count()) * item_size(like.dtype);
+    bytes = std::make_unique_for_overwrite<char[]>(size);
+    use_large_pages(bytes.get(), size);
     view.data = bytes.get();
   }
   std::unique_ptr<char[]> bytes;
