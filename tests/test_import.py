@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -42,3 +43,11 @@ def test_a_progress_bar_is_what_brings_rich_in() -> None:
         "import numpy as np, halfulp as hu\nhu.spec.forward(hu.MaxPool((2,)), hu.exact(np.ones(2)), progress=True)"
     )
     assert imported(statement) == ["rich"]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    import halfulp
+
+    assert halfulp.__version__ == version("halfulp")
+    with pytest.raises(AttributeError, match="module 'halfulp' has no attribute 'nothing'"):
+        halfulp.nothing  # noqa: B018

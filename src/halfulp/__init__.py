@@ -10,8 +10,6 @@ array([[ 5.,  7.],
        [13., 15.]])
 """
 
-from importlib.metadata import version as _version
-
 from halfulp import geometry, spec
 from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
 from halfulp.errors import DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
@@ -31,8 +29,6 @@ from halfulp.records import (
     Operator,
     SmoothMaxPool,
 )
-
-__version__ = _version("halfulp")
 
 __all__ = [
     "AdaptiveAvgPool",
@@ -69,3 +65,12 @@ __all__ = [
     "vjp",
     *_functional,
 ]
+
+
+def __getattr__(name: str) -> str:
+    """``__version__``, read from the package's metadata when asked for: that costs more than the rest of the import."""
+    if name != "__version__":
+        raise AttributeError(f"module 'halfulp' has no attribute {name!r}")
+    from importlib.metadata import version
+
+    return version("halfulp")
