@@ -31,7 +31,7 @@ from halfulp.records import (
     WindowOperator,
 )
 
-__all__ = ["Alternative", "alternatives", "explain"]
+__all__ = ["Alternative", "alternatives", "changed_record", "explain"]
 
 _HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
 
@@ -92,17 +92,23 @@ def alternatives(op: Operator, mode: str, arrays: Arrays) -> Iterator[Alternativ
     if isinstance(op, (Conv, ConvTranspose)):
         yield from _weights(op, mode, arrays)
     if isinstance(op, WindowOperator) and mode != "vjp":
-        yield Alternative("shape", "ceil_mode is the wrong way round", _with(op, ceil_mode=not op.ceil_mode), arrays)
+        other = changed_record(op, ceil_mode=not op.ceil_mode)
+        yield Alternative("shape", "ceil_mode is the wrong way round", other, arrays)
     if getattr(op, "dilation", None) and any(d != 1 for d in op.dilation):  # type: ignore[attr-defined]
-        yield Alternative("shape", "dilation is ignored", _with(op, dilation=1), arrays)
+        plain = changed_record(op, dilation=1)
+        if plain is not None:
+            yield Alternative("shape", "dilation is ignored", plain, arrays)
     flushed = _flushed(arrays)
     if flushed is not None:
         yield Alternative("value", "subnormal inputs count as zero", op, flushed)
 
 
-def _with(op: Any, **changes: Any) -> Any:
-    """A record with other fields."""
-    return replace(op, **changes)
+def changed_record(op: Any, **changes: Any) -> Any:
+    """A record with other fields; None if there is no such record."""
+    try:
+        return replace(op, **changes)
+    except HalfulpError:
+        return None
 
 
 def _policies(op: Any, arrays: Arrays) -> Iterator[Alternative]:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.conformance.cases import Arrays, Filling, Setting, laid_out, make_arrays
+from halfulp.conformance.cases import Arrays, laid_out, numpy_dtype
 from halfulp.conformance.oracle import Answer
 from halfulp.conformance.subjects import Subject, Unsupported
+from halfulp.conformance.subjects._source import Seeded
 from halfulp.conformance.ulps import same_bits
 from halfulp.conformance.verdict import Verdict, run_subject
 from halfulp.records import (
@@ -50,7 +51,7 @@ def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Ve
     if not subject.takes_large(op):
         return
     asked = subject.asked(op)
-    arrays = make_arrays(Setting(op, shapes, ()), Filling("normal", 20261115), dtype)
+    arrays = seeded_arrays(op, shapes, dtype)
     try:
         first = run_subject(subject, asked, mode, arrays)
         again = run_subject(subject, asked, mode, arrays)
@@ -60,6 +61,22 @@ def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Ve
     yield from _threads(subject, asked, mode, arrays, first)
     yield from _batches(subject, asked, mode, arrays, first)
     yield from _layouts(subject, asked, mode, arrays, first)
+
+
+def seeded_arrays(op: Operator, shapes: tuple[Shape | None, ...], dtype: str) -> Arrays:
+    """Normal numbers everywhere, each array from a seed of its own, so that a script can make them again."""
+    kind = numpy_dtype(dtype)
+
+    def made(first: int) -> tuple[Array | None, ...]:
+        return tuple(None if s is None else Seeded.make(first + i, s, kind) for i, s in enumerate(shapes))
+
+    return Arrays(made(1), made(11), Seeded.make(21, op.output_shape(*shapes), kind))  # type: ignore[arg-type]
+
+
+def script(subject: Subject, operator: str, mode: str, dtype: str, name: str) -> str | None:
+    """A script that shows a circumstance changing the bits, for subjects that can write one."""
+    op, shapes = _SETTINGS[operator]
+    return subject.circumstance_script(subject.asked(op), mode, seeded_arrays(op, shapes, dtype), name)
 
 
 def _verdict(name: str, same: bool) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from halfulp.conformance import probes
 from halfulp.conformance.oracle import Oracle
 from halfulp.conformance.report.result import Reproducer
 from halfulp.conformance.shrink import Sample, shrink
@@ -13,7 +14,7 @@ from halfulp.records import Array
 
 __all__ = ["reproduce"]
 
-_WITHOUT_SCRIPT = ("reproducible", "adjoint")
+_WITHOUT_SCRIPT = ("adjoint",)
 
 _COMPARE = """\
 got = np.asarray(got)
@@ -27,7 +28,9 @@ raise SystemExit(0 if same else "the answer differs from the exact one, rounded 
 
 def reproduce(subject: Subject, key: str, aspect: str, name: str, seed: int) -> Reproducer | None:
     """The reproducer of a failing case; None where a single call cannot show the failure."""
-    if aspect in _WITHOUT_SCRIPT or key.endswith("probes"):
+    if key.endswith("probes"):
+        return _circumstance(subject, key, aspect, name)
+    if aspect in _WITHOUT_SCRIPT:
         return None
     case = case_of(key, seed)
     sample = Sample(subject.asked(case.setting.op), case.arrays())
@@ -53,6 +56,16 @@ def reproduce(subject: Subject, key: str, aspect: str, name: str, seed: int) -> 
         _shown(verdict.got, verdict.which),
         _shown(verdict.want, verdict.which),
     )
+
+
+def _circumstance(subject: Subject, key: str, aspect: str, name: str) -> Reproducer | None:
+    """A script for bits that depend on threads, batch or layout; the input is as large as threads need."""
+    operator, mode, dtype, _ = key.split("/")
+    body = probes.script(subject, operator, mode, dtype, name)
+    if body is None:
+        return None
+    head = [f"# {subject.name} {subject.version}".rstrip(), f"# {operator}, {mode}, {dtype}: {name}", ""]
+    return Reproducer(aspect, name, operator, mode, dtype, key, operator, "\n".join([*head, body]))
 
 
 def verdict_on(subject: Subject, sample: Sample, mode: str) -> Verdict:

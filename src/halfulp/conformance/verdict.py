@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from halfulp.conformance.cases import Arrays
-from halfulp.conformance.diagnosis import explain
+from halfulp.conformance.diagnosis import changed_record, explain
 from halfulp.conformance.fill import float_limits
 from halfulp.conformance.oracle import Answer, Oracle, answer
 from halfulp.conformance.subjects import Subject, Unsupported
@@ -185,10 +185,10 @@ def _shape_name(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answ
 def _other_geometries(op: Any) -> list[tuple[str, Any]]:
     others = []
     if hasattr(op, "ceil_mode"):
-        others.append(("ceil_mode is the wrong way round", replace(op, ceil_mode=not op.ceil_mode)))
+        others.append(("ceil_mode is the wrong way round", changed_record(op, ceil_mode=not op.ceil_mode)))
     if any(d != 1 for d in getattr(op, "dilation", ())):
-        others.append(("dilation is ignored", replace(op, dilation=1)))
-    return others
+        others.append(("dilation is ignored", changed_record(op, dilation=1)))
+    return [(name, changed) for name, changed in others if changed is not None]
 
 
 def _keeps_last_window(op: Any, shape: Any, got: Array) -> bool:

@@ -33,6 +33,7 @@ def to_html(result: Result) -> str:
             "<main>",
             _comparison(result),
             _pictures(),
+            _rules(result),
             *(_findings(result, subject) for subject in result.subjects),
             *(_unsupported(subject) for subject in result.subjects),
             "</main>",
@@ -139,6 +140,41 @@ def _compared(cell: Cell) -> str:
     kind = "right" if cell.correct == cell.elements else "wrong"
     worst = f" <small>{ulps(cell.worst)} {'ulp' if cell.worst == 1 else 'ulps'}</small>" if cell.worst else ""
     return f"<span class='{kind}'>{share(cell)}</span>{worst}"
+
+
+def _rules(result: Result) -> str:
+    """Which tie and NaN rules were seen, for the operators that have any."""
+    rows = []
+    for operator in result.plan.operators:
+        for mode in result.plan.modes:
+            cells = [subject.summary.select(operator, mode) for subject in result.subjects]
+            if not any(cell.rules for cell in cells):
+                continue
+            shown = "".join(
+                f"<td data-subject='{escape(s.name)}'>{escape(_seen(cell))}</td>"
+                for s, cell in zip(result.subjects, cells, strict=True)
+            )
+            rows.append(
+                f"<tr data-operator='{operator}' data-mode='{mode}'>"
+                f"<th scope='row'>{operator} <small>{mode}</small></th>{shown}</tr>"
+            )
+    if not rows:
+        return ""
+    heads = "".join(f"<th scope='col' data-subject='{escape(s.name)}'>{escape(s.name)}</th>" for s in result.subjects)
+    return (
+        "<section><h2>Rules</h2><p>Which of equal maxima wins, and what a NaN does, as the answers show it; the "
+        "number of cases in brackets.</p><div class='scroll'><table><thead><tr><th scope='col'>operator</th>"
+        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _seen(cell: Cell) -> str:
+    parts = []
+    for rule, words in (("ties", "ties"), ("nan", "NaN")):
+        seen = sorted(cell.rules.get(rule, {}).items(), key=lambda item: (-item[1], item[0]))
+        if seen:
+            parts.append(f"{words}: " + ", ".join(f"{name} ({count})" for name, count in seen))
+    return "; ".join(parts) or "–"
 
 
 def _pictures() -> str:

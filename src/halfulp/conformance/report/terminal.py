@@ -93,6 +93,19 @@ def _numbers(cell: Cell) -> tuple[str, str, Text, str]:
     return str(cell.cases), str(cell.unsupported) if cell.unsupported else "–", shown, ulps(cell.worst)
 
 
+def rules_line(subject: SubjectResult) -> Text | None:
+    """The tie and NaN rules that a subject was seen to follow, operator by operator."""
+    parts = []
+    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+        whole = subject.summary.select(operator)
+        seen = [
+            f"{words} {rules(whole, key)}" for key, words in (("ties", "ties"), ("nan", "NaN")) if rules(whole, key)
+        ]
+        if seen:
+            parts.append(f"{operator}: {'; '.join(seen)}")
+    return Text("rules seen: " + " | ".join(parts), style="dim") if parts else None
+
+
 def findings_table(subject: SubjectResult, wide: bool, limit: int = 30) -> Table | None:
     """Every kind of failure with its number of cases."""
     found = sorted(subject.findings(), key=lambda item: (list(ASPECTS).index(item[1].aspect), item[0], item[1].name))
@@ -151,6 +164,9 @@ def print_result(result: Result, console: Console, reproducers: int = 3, quiet: 
 def _print_tables(result: Result, console: Console, reproducers: int) -> None:
     for subject in result.subjects:
         parts: list[RenderableType] = [subject_table(subject)]
+        seen = rules_line(subject)
+        if seen is not None:
+            parts.append(seen)
         findings = findings_table(subject, console.width >= 120)
         if findings is not None:
             parts += [Text(""), findings]

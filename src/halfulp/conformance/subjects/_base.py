@@ -66,6 +66,10 @@ class Subject:
         """Whether tens of thousands of cells are no burden, as the probes of reproducibility need."""
         return True
 
+    def circumstance_script(self, op: Operator, mode: str, arrays: Any, name: str) -> str | None:
+        """Source that shows how threads, batch or layout change the bits, or None if there is no such form."""
+        return None
+
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         """Source that computes ``got`` (or the indices of the maxima) with the framework and NumPy only, or None."""
         return None

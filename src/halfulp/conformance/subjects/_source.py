@@ -12,6 +12,19 @@ from halfulp.records import Array
 INPUT_NAMES = ("x", "weight", "bias")
 
 
+class Seeded(np.ndarray[Any, Any]):
+    """An array of normal numbers that remembers its seed: too large to be written out, but easy to make again."""
+
+    seed: int = 0
+
+    @classmethod
+    def make(cls, seed: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Seeded:
+        """Normal numbers of a seed."""
+        made = np.random.default_rng(seed).standard_normal(shape).astype(dtype).view(cls)
+        made.seed = seed
+        return made
+
+
 def literal(array: Array) -> str:
     """A nested list that holds exactly the array's numbers; an array without elements keeps its shape.
 
@@ -20,6 +33,8 @@ def literal(array: Array) -> str:
     >>> literal(np.zeros((0, 2)))
     'np.zeros((0, 2))'
     """
+    if isinstance(array, Seeded):
+        return f"np.random.default_rng({array.seed}).standard_normal({array.shape})"
     if array.size == 0:
         return f"np.zeros({array.shape})"
     return f"np.array({_nested(array)})"

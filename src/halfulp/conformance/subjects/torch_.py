@@ -107,11 +107,58 @@ class TorchSubject(Subject):
         lines += ["", function_source(op, arrays.primals[0].shape, indices), ""]
         return "\n".join([*lines, *_script_call(mode, source.given_names(arrays), dtype)])
 
+    def circumstance_script(self, op: Operator, mode: str, arrays: Any, name: str) -> str | None:
+        body = self.script(op, mode, arrays)
+        change = _change(name)
+        if body is None or change is None:
+            return None
+        names = source.given_names(arrays)
+        dtype = arrays.primals[0].dtype.name
+        call = _script_call(mode, names, dtype)
+        if mode == "vjp" and "batch" not in name:  # a weight's cotangent, too, must not depend on this
+            body = "\n".join([*body.splitlines()[: -len(call)], *_all_cotangents(names, dtype)])
+            call = _all_cotangents(names, dtype)
+        lines = ["which = 0", body, "first = got", *change, *_detached(mode, names), *call]
+        if "batch" in name:
+            lines.append("first = first[:1]  # the same sample, computed in a batch of four")
+        lines.append('print((first != got).sum(), "of", got.size, "elements differ")')
+        return "\n".join([*lines, 'raise SystemExit("the bits differ" if (first != got).any() else 0)', ""])
+
     def _script_setup(self) -> list[str]:
         return ["torch.set_num_threads(1)", ""]
 
     def _script_inputs(self, arrays: Any) -> list[str]:
         return []
+
+
+def _change(name: str) -> list[str] | None:
+    """The lines that change one circumstance between two calls."""
+    if "threads" in name:
+        return ["torch.set_num_threads(2)"]
+    if "channels last" in name:
+        return ["x = x.detach().to(memory_format=torch.channels_last)"]
+    if "batch" in name:
+        return [
+            "x = x.detach()[:1]",
+            'dx = dx[:1] if "dx" in globals() else None',
+            'cotangent = cotangent[:1] if "cotangent" in globals() else None',
+        ]
+    return None
+
+
+def _detached(mode: str, names: list[str]) -> list[str]:
+    """Fresh leaves for a second reverse pass."""
+    return [f"{name} = {name}.detach()" for name in names] if mode == "vjp" else []
+
+
+def _all_cotangents(names: list[str], dtype: str) -> list[str]:
+    """Every input's cotangent, one after the other."""
+    as_numpy = ".float().numpy()" if dtype == "bfloat16" else ".numpy()"
+    call = "torch.autograd.grad(f(*inputs), inputs, cotangent)"
+    return [
+        f"inputs = [item.requires_grad_() for item in ({', '.join(names)},)]",
+        f"got = torch.cat([item.flatten() for item in {call}]).detach(){as_numpy}",
+    ]
 
 
 def _script_call(mode: str, names: list[str], dtype: str) -> list[str]:
