@@ -11,5 +11,6 @@ void register_conv(nanobind::module_& module);
 void register_xla(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
 void register_avg_pool(nanobind::module_& module);
+void register_smooth_max_pool(nanobind::module_& module);
 
 }  // namespace halfulp::bindings

@@ -11,4 +11,5 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_xla(module);
   halfulp::bindings::register_max_pool(module);
   halfulp::bindings::register_avg_pool(module);
+  halfulp::bindings::register_smooth_max_pool(module);
 }

@@ -17,6 +17,7 @@ from halfulp.kernels import (
     global_avg_pool,
     global_max_pool,
     max_pool,
+    smooth_max_pool,
 )
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
@@ -37,6 +38,7 @@ __all__ = [
     "max_pool",
     "register",
     "set_num_threads",
+    "smooth_max_pool",
     "supports",
     "vjp",
 ]

@@ -1,0 +1,121 @@
+"""The smooth max kernels against the specification, bit for bit: values, JVP and VJP."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import given
+from hypothesis import strategies as st
+
+import halfulp as hu
+from halfulp import _core
+from tests import strategies as draw
+
+CASES = 3
+
+
+def ordinary(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    return rng.normal(0, rng.choice([1e-3, 1, 30]), shape).astype(dtype)
+
+
+def few_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Many equal cells: sums of exponentials with rational weights, and results on boundaries."""
+    return rng.choice([-1.0, 0.0, -0.0, 1.0, 3.0], shape).astype(dtype)
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    fills = (ordinary, ordinary, few_values, draw.random_array)
+    return fills[rng.integers(len(fills))](rng, shape, dtype)
+
+
+def check_case(op: Any, x: Any, t: Any, rng: np.random.Generator) -> None:
+    layout = str(rng.choice(draw.LAYOUTS))
+    what = f"{op} on {x.dtype} {x.shape} in {layout}"
+    given_x = draw.in_layout(x, layout)
+    expected = hu.spec.forward(op, x)
+    draw.assert_same_bits(op(given_x), expected, what)
+    output, out_tangent = op.jvp((given_x,), (t,))
+    draw.assert_same_bits(output, expected, f"jvp output of {what}")
+    draw.assert_same_bits(out_tangent, hu.spec.jvp(op, (x,), (t,))[1], f"jvp of {what}")
+    output, pullback = op.vjp(given_x)
+    draw.assert_same_bits(output, expected, f"vjp output of {what}")
+    g = values(rng, expected.shape, x.dtype)
+    (dx,) = pullback(draw.in_layout(g, str(rng.choice(draw.LAYOUTS))))
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), g)[0], f"vjp of {what}")
+
+
+betas = st.one_of(
+    st.sampled_from([1.0, -1.0, 0.5, 10.0, -3.0, 1e-3, 100.0, 1e-200, 1e200, 3, Fraction(1, 3), Fraction(-7, 5)]),
+    st.floats(-20, 20).filter(lambda beta: abs(beta) > 1e-3),
+)
+
+
+@given(draw.windows(max_ndim=2, max_outputs=3), st.sampled_from([(), (2,), (1, 2)]), betas, draw.seeds)
+def test_windows_match_the_specification(window: draw.Window, leading: tuple[int, ...], beta: Any, seed: int) -> None:
+    op = hu.SmoothMaxPool(beta=beta, **window.arguments)
+    rng = np.random.default_rng(seed)
+    for _ in range(CASES):
+        dtype = rng.choice(np.array(draw.FLOATS, dtype=object))
+        shape = leading + window.spatial
+        check_case(op, values(rng, shape, dtype), values(rng, shape, dtype), rng)
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+@pytest.mark.parametrize("beta", [1.0, -2.5, 40.0])
+def test_batches_of_windows_match_the_specification(dtype: Any, beta: float) -> None:
+    rng = np.random.default_rng(7)
+    op = hu.SmoothMaxPool((3, 3), beta, stride=1, padding=1)
+    check_case(op, ordinary(rng, (2, 6, 7), dtype), ordinary(rng, (2, 6, 7), dtype), rng)
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_nearly_all_outputs_are_decided_without_balls(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    x, t = rng.normal(size=(2, 1, 60, 60)).astype(dtype)
+    op = hu.kernels.smooth_max_pool.compiled(hu.SmoothMaxPool((3, 3), 2.0, stride=1))
+    g = rng.normal(size=(1, 58, 58)).astype(dtype)
+    for out, undecided in (op.core.forward(x), op.core.jvp(x, t), op.core.vjp(x, g)):
+        assert undecided.size <= out.size // 500
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_threads_and_instruction_sets_change_no_bit(dtype: Any) -> None:
+    rng = np.random.default_rng(11)
+    x = ordinary(rng, (3, 12, 20), dtype)
+    op = hu.SmoothMaxPool((3, 3), 1.5, stride=2, padding=1)
+    output, pullback = op.vjp(x)
+    g = ordinary(rng, output.shape, dtype)
+    (dx,) = pullback(g)
+    chosen = _core.get_isa()
+    try:
+        for isa in _core.available_isas():
+            _core.set_isa(isa)
+            for threads in (1, 2, 8):
+                hu.set_num_threads(threads)
+                draw.assert_same_bits(op(x), output, f"{isa} {threads}")
+                draw.assert_same_bits(pullback(g)[0], dx, f"{isa} {threads}")
+    finally:
+        hu.set_num_threads(0)
+        _core.set_isa(chosen)
+
+
+def test_weights_that_add_up_to_one_are_exact() -> None:
+    # 1 / (1 + e^a) + 1 / (1 + e^-a) = 1: the middle cell of a ramp gets the mean of its windows' cotangents, exactly.
+    x = np.array([0.0, 1.0, 2.0], np.float32)
+    (dx,) = hu.SmoothMaxPool((2,), 1.0, stride=1).vjp(x)[1](np.array([3.0, 3.0], np.float32))
+    assert dx[1] == 3.0
+
+
+def test_a_result_on_a_boundary_goes_to_the_even_neighbour() -> None:
+    x = np.zeros(2, np.float32)
+    t = np.array([1.0, 1.0 + 2.0**-23], np.float32)
+    assert hu.SmoothMaxPool((2,), 1.0).jvp((x,), (t,))[1].tolist() == [1.0]
+
+
+def test_a_ball_for_beta_is_refused_for_floats_I2() -> None:
+    with pytest.raises(hu.DTypeError, match=r"\[I2\]"):
+        hu.SmoothMaxPool((2,), arb(1, 0.1))(np.zeros(2))
