@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.dispatch import indices as dispatch_indices
 from halfulp.errors import HalfulpError
@@ -25,7 +26,7 @@ from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._fit import fitted
 from halfulp.torch._library import Context, define, to_front
-from halfulp.torch._tensors import as_array, direct, empty, in_format, in_format_of, memory_format, require_cpu
+from halfulp.torch._tensors import as_array, direct, empty, in_format, in_format_of, memory_format
 
 RecordOf = Callable[..., Operator]
 
@@ -54,9 +55,10 @@ class Pooling:
             return output
         try:
             if x.requires_grad and torch.is_grad_enabled():
-                differentiable: Tensor = _eager(x, self, parameters)
+                differentiable: Tensor = EagerPooling.apply(x, self, parameters)
                 return differentiable
-            return self._value_cpu(x, *parameters)
+            record = fitted(self.record(*parameters), x.shape)
+            return in_format_of(x, record(as_array(self.name, x)))
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
@@ -89,12 +91,15 @@ class Pooling:
         return self.pullback_of(x, x.shape, g, context.parameters)
 
 
-class EagerPooling(torch.autograd.Function):
+_base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
+
+
+class EagerPooling(_base):  # type: ignore[misc]
     """The direct way with a gradient: keeps the record's own pullback, which remembers winners in one byte each."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, family: Pooling, parameters: tuple[Any, ...]) -> Tensor:
-        record = family.record_for(x, parameters)
+        record = fitted(family.record(*parameters), x.shape)
         ctx.family, ctx.parameters = family, parameters
         ctx.shape, ctx.format = x.shape, memory_format(x)
         if family.depends_on_input:
@@ -111,9 +116,6 @@ class EagerPooling(torch.autograd.Function):
             pulled = ctx.pullback(as_array(family.name, g))[0]
             return in_format(ctx.format, len(ctx.shape), pulled), None, None
         return family.pullback_of(saved[0] if saved else None, ctx.shape, g, ctx.parameters), None, None
-
-
-_eager: Any = EagerPooling.apply
 
 
 class LinearPooling(Pooling):
@@ -310,9 +312,7 @@ def check_rank(operator: str, x: Any, ndim: int) -> None:
         raise TorchShapeError(
             operator, f"input shape={tuple(x.shape)}", f"must have {ndim + 1} or {ndim + 2} axes, as in PyTorch", "B3"
         )
-    if x.device.type != "cpu":
-        require_cpu(operator, x)
-    if 0 in x.shape[-ndim - 1 :]:
+    if x.numel() == 0 and 0 in x.shape[-ndim - 1 :]:
         raise TorchShapeError(
             operator, f"input shape={tuple(x.shape)}", "only the batch may be empty, as in PyTorch", "B3"
         )

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C import (
+    _are_functorch_transforms_active,
+    _get_tracing_state,
+    _len_torch_dispatch_stack,
+    _len_torch_function_stack,
+)
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
+from torch.nn import Parameter
 
 from halfulp.torch._errors import TorchDTypeError, TorchShapeError
 
@@ -22,18 +30,18 @@ def direct(*tensors: Tensor | None) -> bool:
     Then a call may skip PyTorch's dispatcher, which costs more than a small pooling.
     """
     if (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
+        is_compiling()
+        or _are_functorch_transforms_active()
+        or _len_torch_dispatch_stack()
+        or _len_torch_function_stack()
         or forward_ad._current_level >= 0
-        or torch._C._get_tracing_state() is not None
+        or _get_tracing_state() is not None
     ):
         return False
     for tensor in tensors:
         if tensor is not None:
             kind = type(tensor)
-            if (kind is not Tensor and kind is not torch.nn.Parameter) or tensor.device.type != "cpu":
+            if (kind is not Tensor and kind is not Parameter) or not tensor.is_cpu:
                 return False
     return True
 
@@ -72,7 +80,8 @@ def as_array(operator: str, tensor: Tensor) -> NDArray[Any]:
 
 def as_tensor(array: Any) -> Tensor:
     """A new array as a tensor on the same memory."""
-    array = np.asarray(array)
+    if type(array) is not np.ndarray:  # a scalar
+        array = np.asarray(array)
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(array)
