@@ -13,8 +13,6 @@ from tests.torch.cases import CASES, IDS, Case
 
 close = torch.testing.assert_close
 every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
-# PyTorch scripts its own decompositions of forward mode when it first needs them.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 
 
 def tangents_like(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
