@@ -158,6 +158,11 @@ def test_E6_what_a_traced_value_refuses() -> None:
         hu.grad(lambda x: ops.cross_entropy(x, x))(np.ones(2))
 
 
+def test_I3_argnums_beyond_the_arguments() -> None:
+    with pytest.raises(TapeError, match=r"grad: argnums=1: the call has 1 positional arguments \[I3\]"):
+        hu.grad(lambda x: ops.sum(x), argnums=1)(np.ones(2))
+
+
 def test_E3_E4_I1_of_the_transforms() -> None:
     with pytest.raises(TapeError, match=r"grad: output shape=\(2,\): must be \(\), one number; use vjp .* \[E4\]"):
         hu.grad(lambda x: x)(np.ones(2))

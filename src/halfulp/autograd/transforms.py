@@ -94,6 +94,8 @@ def value_and_grad(
     numbers: Sequence[int] = (argnums,) if single else tuple(argnums)  # type: ignore[assignment,arg-type]
 
     def evaluate(*arguments: Any, **keywords: Any) -> tuple[Any, Any]:
+        if any(not -len(arguments) <= number < len(arguments) for number in numbers):
+            raise TapeError("grad", f"argnums={argnums}", f"the call has {len(arguments)} positional arguments", "I3")
         leaves, build = flatten(tuple(arguments[number] for number in numbers))
         arrays = [_input("grad", leaf) for leaf in leaves]
         recorder = Recorder()
@@ -232,7 +234,7 @@ def _owned(arrays: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     seen = {id(other) for other in others}
     owned = []
     for array in arrays:
-        if isinstance(array, np.ndarray) and (array.base is not None or id(array) in seen):
+        if isinstance(array, np.ndarray) and (isinstance(array.base, np.ndarray) or id(array) in seen):
             array = np.array(array, order="C")
         seen.add(id(array))
         owned.append(array)

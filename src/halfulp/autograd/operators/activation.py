@@ -30,7 +30,9 @@ class Relu(TapeOperator):
         (x,) = inputs
         if x.dtype == object:
             return as_array(_object_relu(x))
-        return np.maximum(x, x.dtype.type(0)) + x.dtype.type(0)  # adding +0 turns the -0 that maximum may keep into +0
+        out = np.asarray(np.maximum(x, x.dtype.type(0)))
+        out += x.dtype.type(0)  # this turns the -0 that maximum may keep into +0
+        return out
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         return apply(_gate(strip(primals[0])), tangents[0])
