@@ -230,7 +230,7 @@ STRATEGIES: Final[dict[str, Callable[[], st.SearchStrategy[Setting]]]] = {
 """Operator -> the strategy of its settings."""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)  # campaigns walk over all operators before they come back to a block
 def settings_of(operator: str, campaign_seed: int, block: int) -> tuple[Setting, ...]:
     """The settings of one block, always the same for the same arguments.
 
