@@ -81,3 +81,19 @@ def test_a_journal_of_another_campaign_exits_with_2(tmp_path: Path, capsys: pyte
     assert main(["check", *QUICK, *journal]) == 0
     assert main(["check", *QUICK, *journal, "--seed", "9"]) == 2
     assert "is the journal of another campaign" in capsys.readouterr().err
+
+
+def test_a_case_can_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--replay", "max_pool/vjp/float32/0.1"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("halfulp ")
+    assert "max_pool/vjp/float32/0.1 (seed 0; ceil_mode, partial last window, negative; layout C)" in out
+    assert "\npassed: right\n" in out
+    assert main(["check", "numpy-naive", "--replay", "smooth_max_pool/forward/float32/2.0"]) == 1
+    assert "failed: value: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["conv", "conv/vjp/float32/x", "pool/vjp/float32/0.1"])
+def test_a_case_that_is_not_there_exits_with_2(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--replay", key]) == 2
+    assert f"--replay: {key}: a case is called operator/mode/dtype/setting.filling" in capsys.readouterr().err

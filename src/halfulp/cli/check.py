@@ -62,6 +62,9 @@ def _what(group: Any) -> None:
     )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn cases (default %(default)s)")
     group.add_argument(
+        "--replay", action="append", metavar="CASE", help="only print this case, such as conv/vjp/float32/30.2"
+    )
+    group.add_argument(
         "--fail-on",
         default="any",
         metavar="WORDS",
@@ -127,6 +130,10 @@ def run(options: argparse.Namespace) -> int:
     from halfulp.conformance import SubjectError
     from halfulp.conformance.report.terminal import print_result
 
+    if options.replay:
+        from halfulp.cli.replay import replay
+
+        return replay(options.subjects, options.replay, options.seed)
     console = Console()
     try:
         result = _campaign(options, console)

@@ -27,7 +27,7 @@ class Plan:
     operators: tuple[str, ...] = OPERATORS
     modes: tuple[str, ...] = MODES
     dtypes: tuple[str, ...] = DTYPES
-    cases: int = 60
+    cases: int = 100
     seed: int = 0
     probes: bool = True
 
@@ -80,6 +80,8 @@ def setting_at(operator: str, seed: int, index: int) -> Setting:
 def case_of(key: str, seed: int) -> Case:
     """The case of a key such as ``max_pool/vjp/float32/12.3``: setting 12, filling 3."""
     operator, mode, dtype, place = key.split("/")
+    if operator not in OPERATORS or mode not in MODES or dtype not in DTYPES:
+        raise ValueError(f"{key}: no such operator, mode or element type")
     index, _, filling = place.partition(".")
     setting = setting_at(operator, seed, int(index))
     return Case(operator, setting, setting.fillings[int(filling)], dtype, mode, key)

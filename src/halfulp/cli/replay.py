@@ -1,0 +1,54 @@
+"""``halfulp check SUBJECT --replay CASE``: one case of a campaign again, with its input and both answers."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["replay"]
+
+
+def replay(subject_names: list[str], keys: list[str], seed: int) -> int:
+    """Print cases; the exit code is 1 if a subject fails in one of them."""
+    from halfulp.conformance import SubjectError, load_subject
+
+    failed = False
+    try:
+        subjects = [load_subject(name) for name in subject_names]
+        for subject in subjects:
+            for key in keys:
+                failed |= _replay_one(subject, key, seed)
+    except (SubjectError, ValueError, KeyError, IndexError) as error:
+        print(f"halfulp check: --replay: {_reason(error, keys)}", file=sys.stderr)
+        return 2
+    return int(failed)
+
+
+def _reason(error: Exception, keys: list[str]) -> str:
+    from halfulp.conformance import SubjectError
+
+    if isinstance(error, SubjectError):
+        return str(error)
+    return f"{', '.join(keys)}: a case is called operator/mode/dtype/setting.filling, such as conv/vjp/float32/30.2"
+
+
+def _replay_one(subject: object, key: str, seed: int) -> bool:
+    from halfulp.conformance.reproduce import script_for, verdict_on
+    from halfulp.conformance.shrink import Sample
+    from halfulp.conformance.subjects import Subject
+    from halfulp.conformance.units import case_of
+
+    assert isinstance(subject, Subject)
+    case = case_of(key, seed)
+    sample = Sample(subject.asked(case.setting.op), case.arrays())
+    verdict = verdict_on(subject, sample, case.mode)
+    print(f"{subject.name} {subject.version}: {key} (seed {seed}; {case.label}; layout {case.setting.layout})")
+    print(f"{sample.op!r} on {', '.join(str(s) for s in case.setting.shapes)}")
+    print(
+        f"{verdict.status}: {verdict.aspect + ': ' if verdict.aspect else ''}{verdict.name or verdict.message or 'right'}"
+    )
+    if verdict.worst:
+        print(f"largest error: {verdict.worst:g} ulps, in element {verdict.position}")
+    script = script_for(subject, sample, case.mode, verdict, f"{key}: {verdict.name or verdict.status}")
+    if script is not None and verdict.status != "unsupported":
+        print(f"\n{script}")
+    return verdict.status in ("failed", "crashed")
