@@ -44,7 +44,8 @@ bool answered_metadata(CallFrame& frame) noexcept {
     if (header->type != kMetadataExtension) continue;
     Metadata& metadata = *reinterpret_cast<MetadataExtension*>(header)->metadata;
     metadata.version.major = 0;
-    metadata.version.minor = frame.api->version.minor;
+    // Versions of XLA up to 0.1 of the interface ask without giving theirs.
+    metadata.version.minor = frame.api == nullptr ? 1 : frame.api->version.minor;
     metadata.traits = 0;
     return true;
   }
