@@ -43,9 +43,8 @@ def _replay_one(subject: object, key: str, seed: int) -> bool:
     verdict = verdict_on(subject, sample, case.mode)
     print(f"{subject.name} {subject.version}: {key} (seed {seed}; {case.label}; layout {case.setting.layout})")
     print(f"{sample.op!r} on {', '.join(str(s) for s in case.setting.shapes)}")
-    print(
-        f"{verdict.status}: {verdict.aspect + ': ' if verdict.aspect else ''}{verdict.name or verdict.message or 'right'}"
-    )
+    kind = f"{verdict.aspect}: " if verdict.aspect else ""
+    print(f"{verdict.status}: {kind}{verdict.name or verdict.message or 'right'}")
     if verdict.worst:
         print(f"largest error: {verdict.worst:g} ulps, in element {verdict.position}")
     script = script_for(subject, sample, case.mode, verdict, f"{key}: {verdict.name or verdict.status}")
