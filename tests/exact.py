@@ -130,7 +130,10 @@ def convolutions(draw_: st.DrawFn, transposed: bool | None = None) -> Case:
             max(1, -(-(b + a + 1 - e - x) // s) + 1) + draw_(st.integers(0, 2))
             for (b, a), e, x, s in zip(pairs, extents, extra, stride, strict=True)
         )
-        op: Any = hu.ConvTranspose(ndim, stride, pairs, extra, dilation, groups)
+        # "same" cuts the output down to stride times the input, so the window must span the stride
+        spans = all(e + x >= s for e, x, s in zip(extents, extra, stride, strict=True))
+        word: Any = draw_(st.sampled_from([pairs, "valid", *(["same", "same_lower"] if spans else [])]))
+        op: Any = hu.ConvTranspose(ndim, stride, word, extra, dilation, groups)
         weight, bias = (small, large // groups, *kernel), (large,)
     else:
         padding: Any = draw_(st.sampled_from([pairs, "valid", "same", "same_lower"]))

@@ -159,7 +159,8 @@ def test_a_transposed_convolution_is_the_transpose_of_the_convolution(case: Case
     op = case.op
     x, weight, _ = case.inputs(rng)
     y = rationals(rng, case.output)
-    conv = hu.Conv(op.ndim, op.stride, op.padding, op.dilation, op.groups)
+    padding = tuple((axis.before, axis.after) for axis in op.axes(x.shape[-op.ndim :], weight.shape[2:]))
+    conv = hu.Conv(op.ndim, op.stride, padding, op.dilation, op.groups)
     seen = hu.spec.forward(conv, y, weight)
     assert all(a >= b for a, b in zip(seen.shape, x.shape, strict=True))
     # the convolution has at least x's positions; those of x are the leading ones
