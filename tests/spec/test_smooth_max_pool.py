@@ -205,6 +205,21 @@ def test_adjointness_and_weights_over_balls(case: Case, seed: int) -> None:
     assert all(not p > 1 and not p < 0 for p in hu.spec.jvp(op, (x,), (ones,))[1].ravel())
 
 
+@settings(max_examples=60)
+@given(exact.smooth_pools, draw.seeds)
+def test_balls_agree_with_correctly_rounded_doubles(case: Case, seed: int) -> None:
+    """Two programs: the formula over balls, and the enclosures that decide a rounding."""
+    rng, op, shape = np.random.default_rng(seed), case.op, case.shapes[0]
+    assert shape is not None
+    x, t, g = (rng.integers(-20, 21, s) / 8 for s in (shape, shape, case.output))
+    floats = (*hu.spec.jvp(op, (x,), (t,)), *hu.spec.vjp(op, (x,), g))
+    bx, bt, bg = (mapped(arb, hu.exact(a)) for a in (x, t, g))
+    enclosures = (*hu.spec.jvp(op, (bx,), (bt,)), *hu.spec.vjp(op, (bx,), bg))
+    for rounded_values, outer in zip(floats, enclosures, strict=True):
+        for v, ball in zip(rounded_values.ravel().tolist(), outer.ravel(), strict=True):
+            assert ball.overlaps(arb(v, math.ulp(v) / 2))
+
+
 def test_balls_enclose_what_their_points_give() -> None:
     rng = np.random.default_rng(5)
     op = hu.SmoothMaxPool((3,), 2.5, stride=1, padding=1)
