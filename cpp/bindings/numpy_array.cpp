@@ -1,10 +1,12 @@
 #include "numpy_array.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "halfulp/error.hpp"
 #include "halfulp/geometry.hpp"
+#include "halfulp/memory_pool.hpp"
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
@@ -105,6 +107,45 @@ bool dense_order(const ArrayView& view, int order[kMaxRank]) noexcept {
   return true;
 }
 
+// NumPy's way to say where an array's memory comes from; the array owns it and gives it back to the same place.
+void* pool_malloc(void*, std::size_t size) { return memory_pool::take(size); }
+void* pool_calloc(void*, std::size_t count, std::size_t size) {
+  void* block = memory_pool::take(count * size);
+  return block == nullptr ? nullptr : std::memset(block, 0, count * size);
+}
+void pool_free(void*, void* block, std::size_t) { memory_pool::give(block); }
+void* pool_realloc(void*, void* block, std::size_t size) {
+  void* larger = memory_pool::take(size);
+  if (larger == nullptr || block == nullptr) return larger;
+  std::memcpy(larger, block, std::min(size, memory_pool::size_of(block)));
+  memory_pool::give(block);
+  return larger;
+}
+PyDataMem_Handler pool_handler = {
+    "halfulp_pool", 1, {nullptr, pool_malloc, pool_calloc, pool_realloc, pool_free}};
+PyObject* pool_handler_capsule = nullptr;
+
+// While it lives, new arrays of this thread take their memory from the pool.
+class FromPool {
+ public:
+  FromPool() : before_(PyDataMem_SetHandler(pool_handler_capsule)) {
+    if (before_ == nullptr) fail();
+  }
+  ~FromPool() {
+    Py_XDECREF(PyDataMem_SetHandler(before_));
+    Py_DECREF(before_);
+  }
+  FromPool(const FromPool&) = delete;
+  FromPool& operator=(const FromPool&) = delete;
+
+ private:
+  PyObject* before_;
+};
+
+PyObject* new_array(DType dtype, int ndim, npy_intp* dims, npy_intp* strides) {
+  return PyArray_NewFromDescr(&PyArray_Type, descr_of(dtype), ndim, dims, strides, nullptr, 0, nullptr);
+}
+
 OutputArray make_output(const Sizes& shape, DType dtype, const int* order) {
   const int ndim = shape.size();
   npy_intp dims[kMaxRank], strides[kMaxRank];
@@ -115,7 +156,13 @@ OutputArray make_output(const Sizes& shape, DType dtype, const int* order) {
     strides[axis] = stride;
     stride *= std::max<npy_intp>(1, dims[axis]);
   }
-  PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr_of(dtype), ndim, dims, strides, nullptr, 0, nullptr);
+  PyObject* array = nullptr;
+  if (static_cast<std::size_t>(stride) >= memory_pool::kSmallest) {
+    const FromPool scope;
+    array = new_array(dtype, ndim, dims, strides);
+  } else {
+    array = new_array(dtype, ndim, dims, strides);
+  }
   if (array == nullptr) fail();
   OutputArray output{nb::steal(array), {}};
   fill_view(reinterpret_cast<PyArrayObject*>(array), dtype, output.view);
@@ -131,6 +178,8 @@ void import_numpy() {
   if (PyArray_DescrConverter(type.ptr(), &descr) != NPY_SUCCEED) fail();
   bfloat16_descr = descr;
   bfloat16_type = descr->type_num;
+  pool_handler_capsule = PyCapsule_New(&pool_handler, "mem_handler", nullptr);
+  if (pool_handler_capsule == nullptr) fail();
 }
 
 InputArray take_input(nb::handle object, const char* operator_name, const char* what) {

@@ -32,6 +32,11 @@ void covers_of(const Axis& axis, Index c, std::vector<Cover>& covers) {
 template <class T>
 class Gather final : public GatherEngine {
  public:
+  // Cotangents are loaded as C, codes as the integer I that is as wide.
+  static constexpr bool kDouble = std::is_same_v<T, double>;
+  using C = std::conditional_t<kDouble, double, float>;
+  using I = std::conditional_t<kDouble, std::int64_t, std::int32_t>;
+
   Gather(const MaxPlan& plan, const PullbackPlane& prototype)
       : plan_(plan), kernels_(select_gather_kernels()), last_(plan.ndim() - 1), lanes_(prototype.lanes) {
     const Axis& axis = plan.axes.back();
@@ -39,15 +44,17 @@ class Gather final : public GatherEngine {
     // A window reaches at most this many places to the left of a cell's own.
     reach_ = axis.dilation * (axis.kernel - 1) / axis.stride + 1;
     places_ = (axis.before + axis.size + ways_ - 1) / ways_;
-    row_items_ = padded_length<double>((reach_ + std::max(places_, axis.output) + 1) * lanes_);
+    row_items_ = padded_length<C>((reach_ + std::max(places_, axis.output) + 1) * lanes_);
     rows_per_output_ = 1;
     for (int a = 1; a < last_; ++a) rows_per_output_ *= plan.axes[at(a)].output;
     most_terms_ = 1;
     for (const Axis& each : plan.axes) most_terms_ *= each.dilation * (each.kernel - 1) / each.stride + 1;
-    sums_.assign(padded_length<double>(places_ * lanes_) + kRowSlack, 0.0);
+    sums_.assign(padded_length<float>(places_ * lanes_) + kRowSlack, 0.0);
     for (Index way = 0; way < ways_; ++way) narrowed_.emplace_back(padded_length<T>(places_ * lanes_) + kRowSlack, T{});
     row_.assign(padded_length<T>(axis.size * lanes_) + kRowSlack, T{});
-    staged_.assign(padded_length<float>(axis.output * lanes_) + kRowSlack, 0.0f);
+    ways_taps_.resize(static_cast<std::size_t>(ways_));
+    for (Index k = 0; k < axis.kernel; ++k)
+      ways_taps_[static_cast<std::size_t>(k * axis.dilation % ways_)].push_back({k, k * axis.dilation / ways_});
   }
 
   bool run(const PullbackPlane& plane, Index begin, Index end) override {
@@ -66,6 +73,10 @@ class Gather final : public GatherEngine {
   }
 
  private:
+  struct Tap {
+    Index offset;  // in the window
+    Index shift;   // places that the window's own lies to the left of the cell's
+  };
   struct TermRow {
     Index row;   // of the loaded outputs
     Index code;  // what the outer axes contribute to it
@@ -82,13 +93,14 @@ class Gather final : public GatherEngine {
     }
     terms_rows_.assign(1, {-first_output_, 0});
     for (int b = 0; b < last_; ++b) {
-      std::vector<TermRow> wider;
+      std::vector<TermRow>& wider = wider_rows_;
+      wider.clear();
       const Index outputs = b + 1 < last_ ? plan_.axes[at(b) + 1].output : 1;
       for (const TermRow& term : terms_rows_)
         for (const Cover& cover : covers_[at(b)])
           wider.push_back({(term.row + cover.output) * outputs,
                            (term.code + cover.offset) * plan_.axes[at(b) + 1].kernel});
-      terms_rows_ = std::move(wider);
+      std::swap(terms_rows_, wider);
     }
     row(plane_->dx.data + walk::position(cell, plane_->dx.strides, last_));
   }
@@ -109,7 +121,7 @@ class Gather final : public GatherEngine {
     const Index items = row_items_ * rows + kRowSlack;
     // Places beside the outputs have a code that nothing asks for.
     if (items > capacity_) {
-      g_.assign(items, 0.0);
+      g_.assign(items, C{});
       codes_.assign(items, -1);
       capacity_ = items;
     }
@@ -127,38 +139,32 @@ class Gather final : public GatherEngine {
 
   void load_row(const Index* output, Index r, ExponentRange& range) {
     const Index n = plan_.axes.back().output * lanes_;
-    double* g = g_.data() + r * row_items_ + reach_ * lanes_;
-    std::int64_t* codes = codes_.data() + r * row_items_ + reach_ * lanes_;
+    C* g = g_.data() + r * row_items_ + reach_ * lanes_;
+    I* codes = codes_.data() + r * row_items_ + reach_ * lanes_;
     load_values(plane_->cotangent.data + walk::position(output, plane_->cotangent.strides, last_), g);
     load_codes(plane_->winners.data + walk::position(output, plane_->winners.strides, last_), codes);
-    kernels_.range(g, n, range);
+    if constexpr (kDouble) kernels_.range_f64(g, n, range);
+    else kernels_.range_f32(g, n, range);
   }
 
-  void load_values(const char* source, double* target) {
+  void load_values(const char* source, C* target) {
     const Index places = plan_.axes.back().output, stride = plane_->cotangent.strides[last_];
-    const auto item = static_cast<Index>(sizeof(T));
-    if (stride == item * lanes_) return widen(reinterpret_cast<const T*>(source), target, places * lanes_);
-    for (Index o = 0; o < places; ++o) widen(reinterpret_cast<const T*>(source + o * stride), target + o * lanes_, lanes_);
-  }
-
-  void widen(const T* source, double* target, Index n) {
-    if constexpr (std::is_same_v<T, double>) {
-      std::memcpy(target, source, static_cast<std::size_t>(n) * sizeof(double));
-    } else if constexpr (std::is_same_v<T, float>) {
-      kernels_.widen_f32(source, target, n);
-    } else {
-      widen_run(source, staged_.data(), n);
-      kernels_.widen_f32(staged_.data(), target, n);
-    }
-  }
-
-  void load_codes(const char* source, std::int64_t* target) {
-    const Index places = plan_.axes.back().output, stride = plane_->winners.strides[last_];
-    const auto run = [&](const char* from, std::int64_t* to, Index n) {
-      if (plane_->winner_bytes == 1) kernels_.codes_8(reinterpret_cast<const std::uint8_t*>(from), to, n);
-      else kernels_.codes_16(reinterpret_cast<const std::uint16_t*>(from), to, n);
+    const auto run = [](const char* from, C* to, Index n) {
+      if constexpr (is_half_pair<T, C>) widen_run(reinterpret_cast<const T*>(from), to, n);
+      else std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
     };
-    if (stride == plane_->winner_bytes * lanes_) return run(source, target, places * lanes_);
+    if (stride == static_cast<Index>(sizeof(T)) * lanes_) return run(source, target, places * lanes_);
+    for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
+  }
+
+  void load_codes(const char* source, I* target) {
+    const Index places = plan_.axes.back().output, stride = plane_->winners.strides[last_];
+    const int bytes = static_cast<int>(plane_->winner_bytes);
+    const auto run = [&](const char* from, I* to, Index n) {
+      if constexpr (kDouble) kernels_.codes_64(from, bytes, to, n);
+      else kernels_.codes_32(from, bytes, to, n);
+    };
+    if (stride == bytes * lanes_) return run(source, target, places * lanes_);
     for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
   }
 
@@ -166,17 +172,20 @@ class Gather final : public GatherEngine {
   // sums lie in a window that fits.
   bool exact(const ExponentRange& range) const noexcept {
     if (range.largest == 0 || most_terms_ <= 1) return true;
-    const auto high = static_cast<Index>(range.largest >> 52), low = static_cast<Index>((range.smallest + 1) >> 52);
-    if (high == 2047) return false;
+    constexpr int fraction = kDouble ? 52 : 23;
+    constexpr Index special = kDouble ? 2047 : 255;
+    const auto high = static_cast<Index>(range.largest >> fraction);
+    const auto low = static_cast<Index>((range.smallest + 1) >> fraction);
+    if (high == special) return false;  // an infinity or NaN
     const Index growth = std::bit_width(static_cast<std::uint64_t>(most_terms_));
-    if constexpr (std::is_same_v<T, double>) return most_terms_ <= 2 || high - low + 2 * growth <= 48;
-    else return high - low + growth + format_of<T>::precision <= 53;
+    if constexpr (kDouble)  // and no partial sum may overflow
+      return most_terms_ <= 2 || (high - low + 2 * growth <= 48 && high + growth < special);
+    else return (std::is_same_v<T, float> && most_terms_ <= 2) || high - low + growth + format_of<T>::precision <= 53;
   }
 
   // One row of dx from the rows of outputs in terms_rows_.
   void row(char* target) {
     const Axis& axis = plan_.axes.back();
-    const Index n = padded_length<double>(places_ * lanes_);
     for (Index way = 0; way < ways_; ++way) {
       collect(way);
       T* narrowed = narrowed_[static_cast<std::size_t>(way)].data();
@@ -184,11 +193,7 @@ class Gather final : public GatherEngine {
         std::memset(static_cast<void*>(narrowed), 0, static_cast<std::size_t>(places_ * lanes_) * sizeof(T));
         continue;
       }
-      double* sums = std::is_same_v<T, double> ? reinterpret_cast<double*>(narrowed) : sums_.data();
-      const bool wide = std::is_same_v<T, double> && ids_.size() > 2;
-      (wide ? kernels_.sum_wide : kernels_.sum)(term_g_.data(), term_codes_.data(), ids_.data(),
-                                               static_cast<int>(ids_.size()), sums, n);
-      narrow(narrowed);
+      add_up(narrowed);
     }
     const Index stride = plane_->dx.strides[last_];
     const bool dense = stride == static_cast<Index>(sizeof(T)) * lanes_;
@@ -199,27 +204,38 @@ class Gather final : public GatherEngine {
 
   // The taps through which cells of class `way` (their padded coordinate modulo the stride) are held.
   void collect(Index way) {
-    const Axis& axis = plan_.axes.back();
-    ids_.clear();
-    term_g_.clear();
-    term_codes_.clear();
+    const auto& taps = ways_taps_[static_cast<std::size_t>(way)];
+    const std::size_t count = terms_rows_.size() * taps.size();
+    ids_.resize(count);
+    term_g_.resize(count);
+    term_codes_.resize(count);
+    std::size_t t = 0;
     for (const TermRow& term : terms_rows_) {
-      for (Index k = 0; k < axis.kernel; ++k) {
-        const Index shift = k * axis.dilation - way;
-        if (shift % ways_ != 0) continue;
-        const Index at = term.row * row_items_ + (reach_ - shift / ways_) * lanes_;
-        term_g_.push_back(g_.data() + at);
-        term_codes_.push_back(codes_.data() + at);
-        ids_.push_back(term.code + k);
+      for (const Tap& tap : taps) {
+        const Index at = term.row * row_items_ + (reach_ - tap.shift) * lanes_;
+        term_g_[t] = g_.data() + at;
+        term_codes_[t] = codes_.data() + at;
+        ids_[t++] = static_cast<I>(term.code + tap.offset);
       }
     }
   }
 
-  void narrow(T* target) {
+  // The sums of the collected terms, rounded to T.
+  void add_up(T* target) {
+    const auto count = static_cast<int>(ids_.size());
     const Index n = places_ * lanes_;
-    if constexpr (std::is_same_v<T, float>) kernels_.narrow_f32(sums_.data(), target, n);
-    else if constexpr (std::is_same_v<T, Float16>) kernels_.narrow_f16(sums_.data(), target, n);
-    else if constexpr (std::is_same_v<T, BFloat16>) kernels_.narrow_bf16(sums_.data(), target, n);
+    const auto add = [&](auto kernel, auto* out) {
+      kernel(term_g_.data(), term_codes_.data(), ids_.data(), count, out, n);
+    };
+    if constexpr (kDouble) {
+      add(count > 2 ? kernels_.f64_pair : kernels_.f64, target);
+    } else if constexpr (std::is_same_v<T, float>) {
+      add(count > 2 ? kernels_.f32_exact : kernels_.f32, target);
+    } else {
+      add(kernels_.f32_exact_wide, sums_.data());
+      if constexpr (std::is_same_v<T, Float16>) kernels_.narrow_f16(sums_.data(), target, n);
+      else kernels_.narrow_bf16(sums_.data(), target, n);
+    }
   }
 
   // Puts the classes back in order.
@@ -255,16 +271,17 @@ class Gather final : public GatherEngine {
   int last_;
   Index lanes_, ways_ = 1, reach_ = 0, places_ = 0, row_items_ = 0, rows_per_output_ = 1, most_terms_ = 1;
   Index first_output_ = 0, capacity_ = 0;
-  RowBuffer<double> g_, sums_;
-  RowBuffer<std::int64_t> codes_;
+  RowBuffer<C> g_;
+  RowBuffer<I> codes_;
+  RowBuffer<double> sums_;
   std::vector<RowBuffer<T>> narrowed_;
   RowBuffer<T> row_;
-  RowBuffer<float> staged_;
   std::vector<std::vector<Cover>> covers_;
-  std::vector<TermRow> terms_rows_;
-  std::vector<const double*> term_g_;
-  std::vector<const std::int64_t*> term_codes_;
-  std::vector<std::int64_t> ids_;
+  std::vector<TermRow> terms_rows_, wider_rows_;
+  std::vector<std::vector<Tap>> ways_taps_;
+  std::vector<const C*> term_g_;
+  std::vector<const I*> term_codes_;
+  std::vector<I> ids_;
   const PullbackPlane* plane_ = nullptr;
 };
 

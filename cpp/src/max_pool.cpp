@@ -2,6 +2,7 @@
 #include "halfulp/max_pool.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "halfulp/error.hpp"
 #include "halfulp/parallel.hpp"
@@ -162,7 +163,8 @@ Winners max_winners(const MaxPlan& plan, const ArrayView& x, const ArrayView& ou
   if (plan.many_winners()) winners.item_bytes = (cells + 7) / 8;
   else winners.item_bytes = cells <= 0x100 ? 1 : cells <= 0x10000 ? 2 : cells <= 0x100000000 ? 4 : 8;
   winners.bytes = out.count() * winners.item_bytes;
-  winners.data = std::make_unique_for_overwrite<std::uint8_t[]>(static_cast<std::size_t>(winners.bytes));
+  winners.data.reset(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(winners.bytes))));
+  if (!winners.data) throw std::bad_alloc();
   const Index item = static_cast<Index>(item_size(out.dtype));
   for (int axis = 0; axis < out.ndim(); ++axis)
     winners.strides.push_back(out.strides[axis] / item * winners.item_bytes);

@@ -259,7 +259,7 @@ void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& 
   };
   const Index rows = plan.axes[0].size, cells = plan.plane_cells * layout.lanes, threads = num_threads();
   Index parts = 1;
-  if (layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+  if (plan.ndim() > 1 && layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
     parts = std::clamp<Index>(4 * threads / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
   parallel_for(layout.groups * parts, std::max<Index>(1, kCellsPerThread * parts / cells), [&](Index begin, Index end) {
     Worker worker(plan, plane_of(begin / parts));

@@ -33,7 +33,8 @@ class Separable final : public PlaneEngine {
     lengths_.assign(plan.axes.size(), bank_.row_length);
     for (int a = last_ - 2; a >= 0; --a) lengths_[at(a)] = lengths_[at(a) + 1] * plan.axes[at(a) + 1].output;
     for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], lengths_[at(a)], paired());
-    result_ = Slices<C, P>(1, last_ == 0 ? bank_.row_length : lengths_[0], paired());
+    // Finished rows of a plane of two axes, as many as a bank gives at once; else one slice.
+    result_ = Slices<C, P>(last_ == 1 ? bank_.capacity() : 1, lengths_[0], paired());
   }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
@@ -83,13 +84,14 @@ class Separable final : public PlaneEngine {
     }
     Index output[kMaxRank] = {};
     if (last_ == 1) {
-      rows(0, plane_->x.data, plane_->tangent.data, 0, begin, end, [&](Index o, int count) { finish_row(output, o, count); });
+      rows(0, plane_->x.data, plane_->tangent.data, 0, begin, end,
+           [&](Index o, Index run, int count) { finish_rows(output, o, run, count); });
       return !failed();
     }
     levels_[0].restart();
     for (output[0] = begin; output[0] < end && !failed(); ++output[0]) {
       const int count = gather(0, output[0], plane_->x.data, plane_->tangent.data, 0);
-      fold(0, count, result_.value(0), result_.pair(0));
+      fold(0, 1, count, result_.value(0), result_.pair(0));
       emitter_.slice(output, 1, result_.value(0), result_.pair(0), count > 0, lengths_);
     }
     return !failed();
@@ -97,8 +99,8 @@ class Separable final : public PlaneEngine {
 
   bool failed() const noexcept { return nan_ && stop_at_nan_; }
 
-  // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, number of taps) when the
-  // taps of that output stand in levels_[a].
+  // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when the
+  // taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
   template <class Finish>
   void rows(int a, const char* x, const char* tangent, Index base, Index begin, Index end, Finish&& finish) {
     VerticalAxis<C, P>& level = levels_[at(a)];
@@ -110,22 +112,19 @@ class Separable final : public PlaneEngine {
       stop = std::min(stop, limit);
       nan_ = bank_.fill(*plane_, a, x, tangent, base, first, stop) || nan_;
     };
-    for (Index o = begin; o < end && !failed(); ++o) {
-      int count = 0;
-      if (VerticalAxis<C, P>::by_blocks(axis)) {
-        count = level.taps(
-            o,
-            [&](Index r, C* value, P* pair) {
-              if (!bank_.holds(r)) fill(r, std::min(r + bank_.capacity(), axis.size));
-              std::copy_n(bank_.value(r), bank_.row_length, value);
-              if (paired()) std::copy_n(bank_.pair(r), bank_.row_length, pair);
-            },
-            join(a));
-      } else {
-        count = level.bank_taps(bank_, o, fill);
+    if (!VerticalAxis<C, P>::by_blocks(axis)) {
+      for (Index o = begin, run = 0; o < end && !failed(); o += run) {
+        run = level.bank_taps(bank_, o, end, fill);
+        finish(o, run, static_cast<int>(level.values.size()));
       }
-      finish(o, count);
+      return;
     }
+    const auto copy_row = [&](Index r, C* value, P* pair) {
+      if (!bank_.holds(r)) fill(r, std::min(r + bank_.capacity(), axis.size));
+      std::copy_n(bank_.value(r), bank_.row_length, value);
+      if (paired()) std::copy_n(bank_.pair(r), bank_.row_length, pair);
+    };
+    for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, copy_row, join(a)));
   }
 
   auto join(int a) {
@@ -134,22 +133,30 @@ class Separable final : public PlaneEngine {
     };
   }
 
-  void fold(int a, int count, C* value, P* pair) {
+  // Folds the taps of a run of outputs of axis a.
+  void fold(int a, Index run, int count, C* value, P* pair) {
     const VerticalAxis<C, P>& level = levels_[at(a)];
-    if (count > 0) bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, P{}, {1, lengths_[at(a)], 0, 0});
+    const Index length = lengths_[at(a)];
+    if (count > 0)
+      bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, P{},
+                 {run, length, plan_.axes[at(a)].stride * bank_.pitch(), length});
   }
 
-  // A row of a plane of two axes: straight into the output array where that is possible.
-  void finish_row(Index* output, Index o, int count) {
-    output[0] = o;
-    if (count > 0 && !paired() && !plan_.any_empty && std::is_same_v<T, C> &&
-        plane_->out.strides[1] == static_cast<Index>(sizeof(T)) * lanes_) {
+  // Rows of a plane of two axes: straight into the output array where that is possible.
+  void finish_rows(Index* output, Index o, Index run, int count) {
+    const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
+    if (count > 0 && !paired() && !plan_.any_empty && std::is_same_v<T, C> && plane_->out.strides[1] == item * lanes_ &&
+        plane_->out.strides[0] % item == 0) {
       auto* target = reinterpret_cast<C*>(plane_->out.data + o * plane_->out.strides[0]);
-      bank_.fold_exact(levels_[0].values.data(), count, target, {1, plan_.axes.back().output * lanes_, 0, 0});
+      bank_.fold_exact(levels_[0].values.data(), count, target,
+                       {run, n, plan_.axes[0].stride * bank_.pitch(), plane_->out.strides[0] / item});
       return;
     }
-    fold(0, count, result_.value(0), result_.pair(0));
-    emitter_.row(output, result_.value(0), result_.pair(0), count > 0);
+    fold(0, run, count, result_.value(0), result_.pair(0));
+    for (Index i = 0; i < run; ++i) {
+      output[0] = o + i;
+      emitter_.row(output, result_.value(i), result_.pair(i), count > 0);
+    }
   }
 
   // The taps of output o along axis a, which has at least two axes further in or one of rows.
@@ -166,10 +173,13 @@ class Separable final : public PlaneEngine {
   // All outputs of the axes from a on.
   void slice(int a, const char* x, const char* tangent, Index base, C* value, P* pair) {
     const Index length = lengths_[at(a)];
-    const auto finish = [&](Index o, int count) { fold(a, count, value + o * length, pair == nullptr ? nullptr : pair + o * length); };
+    const auto finish = [&](Index o, Index run, int count) {
+      fold(a, run, count, value + o * length, pair == nullptr ? nullptr : pair + o * length);
+    };
     if (a == last_ - 1) return rows(a, x, tangent, base, 0, plan_.axes[at(a)].output, finish);
     levels_[at(a)].restart();
-    for (Index o = 0; o < plan_.axes[at(a)].output && !failed(); ++o) finish(o, gather(a, o, x, tangent, base));
+    for (Index o = 0; o < plan_.axes[at(a)].output && !failed(); ++o)
+      finish(o, 1, gather(a, o, x, tangent, base));
   }
 
   const MaxPlan& plan_;

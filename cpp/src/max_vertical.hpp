@@ -78,22 +78,27 @@ class VerticalAxis {
     return static_cast<int>(values.size());
   }
 
-  // The same for small windows over the rows of a bank: taps point into it. fill(first, stop) puts rows there, as many
-  // as it holds, from the first that this output needs.
+  // The same for small windows over the rows of a bank, for a run of outputs: taps point into it, those of the next
+  // output stride rows further. fill(first, stop) puts rows there, as many as it holds, from the first that is needed.
+  // Returns the number of outputs, up to `end`, that have as many taps as the first.
   template <class Bank, class Fill>
-  int bank_taps(const Bank& bank, Index output, Fill&& fill) {
-    const Index count = spans_->count[static_cast<std::size_t>(output)];
-    values.clear();
-    pairs.clear();
-    if (count == 0) return 0;
-    const Index begin = spans_->begin[static_cast<std::size_t>(output)];
-    const Index end = begin + (count - 1) * axis_.dilation + 1;
-    if (!bank.holds(begin) || !bank.holds(end - 1)) fill(begin, std::min(begin + bank.capacity(), axis_.size));
+  Index bank_taps(const Bank& bank, Index output, Index end, Fill&& fill) {
+    const auto at = [](Index i) { return static_cast<std::size_t>(i); };
+    const Index count = spans_->count[at(output)], begin = spans_->begin[at(output)];
+    values.resize(at(count));
+    pairs.resize(at(count));
+    if (count == 0) return 1;
+    const Index reach = (count - 1) * axis_.dilation;
+    if (!bank.holds(begin) || !bank.holds(begin + reach)) fill(begin, std::min(begin + bank.capacity(), axis_.size));
     for (Index i = 0; i < count; ++i) {
-      values.push_back(bank.value(begin + i * axis_.dilation));
-      pairs.push_back(bank.pair(begin + i * axis_.dilation));
+      values[at(i)] = bank.value(begin + i * axis_.dilation);
+      pairs[at(i)] = bank.pair(begin + i * axis_.dilation);
     }
-    return static_cast<int>(count);
+    Index run = 1;
+    while (output + run < end && spans_->count[at(output + run)] == count &&
+           spans_->begin[at(output + run)] == begin + run * axis_.stride && bank.holds(begin + run * axis_.stride + reach))
+      ++run;
+    return run;
   }
 
   std::vector<const C*> values;

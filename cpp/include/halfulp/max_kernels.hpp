@@ -34,6 +34,8 @@ struct MaxRowKernels {
   Fold fold[3][2];  // [rule][last]
   Fold fold_exact[3][2];
   FoldPair fold_pair[2][2];  // clean and absent
+  // The largest of n >= 1 values, in any order: of zeros either.
+  C (*largest[3])(const C* values, std::int64_t n);  // [rule]
   // Copies rows and tells whether an item is NaN.
   bool (*copy)(const C* source, C* target, const RowRun& rows);
   // Deals the items of rows out to two or three targets in turn.

@@ -8,6 +8,7 @@
 
 #include "halfulp/array.hpp"
 #include "halfulp/geometry.hpp"
+#include "halfulp/memory_pool.hpp"
 
 namespace halfulp {
 
@@ -41,7 +42,10 @@ struct MaxPlan {
 // What a pullback keeps: for first and last, the winner's offset in its window, in as few bytes as hold it; for all and
 // split, one bit per cell of the window. Stored in the memory order of the output.
 struct Winners {
-  std::unique_ptr<std::uint8_t[]> data;
+  struct Return {
+    void operator()(std::uint8_t* block) const noexcept { memory_pool::give(block); }
+  };
+  std::unique_ptr<std::uint8_t[], Return> data;
   Index item_bytes = 1;
   Sizes strides;  // in bytes, one per axis of the output
   Index bytes = 0;

@@ -7,6 +7,12 @@ namespace {
 
 using std::int64_t;
 
+template <class M>
+inline M not_lanes(const M& mask) {
+  if constexpr (std::is_same_v<M, bool>) return !mask;
+  else return ~mask;
+}
+
 // Whether the later x takes the place of best, lane by lane. One comparison for clean values; the compiler makes that
 // with its selection a single maximum instruction, whose operand order keeps the first of equal zeros.
 template <class C, MaxRule Rule, bool Last, class V>
@@ -16,10 +22,10 @@ inline auto takes_over(const V& x, const V& best) {
     else return x > best;
   } else if constexpr (Rule == MaxRule::absent) {
     if constexpr (Last) return (x >= best) | (best != best);
-    else return ~(x <= best) & (x == x);
+    else return not_lanes(x <= best) & (x == x);
   } else {
     if constexpr (Last) return (x >= best) | (x != x);
-    else return ~(x <= best) & (best == best);
+    else return not_lanes(x <= best) & (best == best);
   }
 }
 
@@ -110,6 +116,36 @@ void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P
   }
 }
 
+// takes_over for single values: the first of equal ones stays.
+template <class C, MaxRule Rule>
+inline bool takes_over_one(C x, C best) {
+  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return x > best;
+  else if constexpr (Rule == MaxRule::absent) return !(x <= best) && x == x;
+  else return !(x <= best) && best == best;
+}
+
+template <class C, MaxRule Rule>
+C largest(const C* values, int64_t n) {
+  C best = values[0];
+  int64_t i = 1;
+  if (n >= 4 * kLanes<C>) {  // four vectors at a time, so that one maximum does not wait for the other
+    Vector<C> parts[4];
+    for (int p = 0; p < 4; ++p) parts[p] = load(values + p * kLanes<C>);
+    for (i = 4 * kLanes<C>; i + 4 * kLanes<C> <= n; i += 4 * kLanes<C>) {
+      for (int p = 0; p < 4; ++p) {
+        const Vector<C> x = load(values + i + p * kLanes<C>);
+        parts[p] = select(takes_over<C, Rule, false>(x, parts[p]), x, parts[p]);
+      }
+    }
+    for (int p = 1; p < 4; ++p) parts[0] = select(takes_over<C, Rule, false>(parts[p], parts[0]), parts[p], parts[0]);
+    C lanes[kLanes<C>];
+    store(lanes, parts[0]);
+    for (const C x : lanes) best = takes_over_one<C, Rule>(x, best) ? x : best;
+  }
+  for (; i < n; ++i) best = takes_over_one<C, Rule>(values[i], best) ? values[i] : best;
+  return best;
+}
+
 // Remembers whether a NaN has passed: the bits without their sign, of which NaNs have the largest.
 template <class C>
 class NanWatch {
@@ -138,11 +174,23 @@ class NanWatch {
   bool single_ = false;
 };
 
+// Rows are read once, in order: what comes this much later is asked for now.
+constexpr int64_t kPrefetchBytes = 4096;
+template <class C>
+inline void prefetch(const C* source) {
+#if defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(reinterpret_cast<const char*>(source) + kPrefetchBytes);
+#else
+  (void)source;
+#endif
+}
+
 template <class C>
 void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
   int64_t i = 0;
   for (; i + kLanes<C> <= n; i += kLanes<C>) {
     const Vector<C> v = load(source + i);
+    prefetch(source + i);
     watch.see(v);
     store(target + i, v);
   }
@@ -171,6 +219,8 @@ bool copy(const C* source, C* target, const RowRun& rows) {
 template <class C>
 inline void deal_pair(const C* source, C* first, C* second, NanWatch<C>& watch) {
   const Vector<C> a = load(source), b = load(source + kLanes<C>);
+  prefetch(source);
+  prefetch(source + kLanes<C>);
   watch.see(a);
   watch.see(b);
   store(first, even<C>(a, b));
@@ -227,6 +277,7 @@ constexpr MaxRowKernels<C, P> kernels() {
            {fold<C, MaxRule::propagate, false, true>, fold<C, MaxRule::propagate, true, true>}},
           {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::clean, true>},
            {fold_pair<C, P, MaxRule::absent, false>, fold_pair<C, P, MaxRule::absent, true>}},
+          {largest<C, MaxRule::clean>, largest<C, MaxRule::absent>, largest<C, MaxRule::propagate>},
           copy<C>,
           deal<C, 2>,
           deal<C, 3>};
