@@ -19,6 +19,18 @@ def get_isa() -> str:
 def set_isa(name: str) -> None:
     """Force an instruction set; for tests."""
 
+def get_kept_memory() -> int:
+    """Bytes of former outputs that are kept for new ones."""
+
+def set_kept_memory_limit(bytes: int) -> None:
+    """Keep at most this many bytes of former outputs; 0 keeps none."""
+
+def conv_gather(name: str, axes: Sequence[Sequence[int]], groups: int, transposed: bool, planes: Sequence[object], filters: Sequence[object], bias: object | None, output_shape: Sequence[int], fast: bool) -> object: ...
+
+def conv_weight(name: str, axes: Sequence[Sequence[int]], groups: int, inputs: object, outputs: object, like: object, fast: bool) -> object: ...
+
+def conv_channel_sums(name: str, ndim: int, array: object) -> object: ...
+
 def xla_targets() -> dict[str, object]:
     """Name -> capsule of every function that XLA can call."""
 
@@ -50,12 +62,6 @@ def max_pool(name: str, kernel: Sequence[int], stride: Sequence[int], before: Se
 def adaptive_max_pool(name: str, output_size: Sequence[int], ties: str, nan: str) -> MaxOperator: ...
 
 def global_max_pool(name: str, ndim: int, keepdims: bool, ties: str, nan: str) -> MaxOperator: ...
-
-def conv_gather(name: str, axes: Sequence[Sequence[int]], groups: int, transposed: bool, planes: Sequence[object], filters: Sequence[object], bias: object | None, output_shape: Sequence[int], fast: bool) -> object: ...
-
-def conv_weight(name: str, axes: Sequence[Sequence[int]], groups: int, inputs: object, outputs: object, like: object, fast: bool) -> object: ...
-
-def conv_channel_sums(name: str, ndim: int, array: object) -> object: ...
 
 class AvgPullback:
     """From an output cotangent to the input's; None if it must be exact."""
