@@ -1,0 +1,135 @@
+"""The same bits whatever the thread count, the batch split, the layout and the instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp import _core
+from tests import strategies as draw
+
+OPERATORS = [
+    hu.MaxPool((3, 3), stride=2, padding=1),
+    hu.MaxPool((2, 2)),
+    hu.MaxPool((3, 3), stride=1, padding=1, ties="last"),
+    hu.MaxPool((3, 5), stride=(3, 1), padding=((0, 2), (2, 0)), ceil_mode=True),
+    hu.MaxPool((2, 3), stride=1, dilation=(3, 2), nan="ignore"),
+    hu.MaxPool((13, 13), stride=1, padding=6),
+    hu.MaxPool((17, 31), stride=(2, 3), padding=(8, 15)),
+    hu.MaxPool((3, 3), stride=2, ties="all"),
+    hu.MaxPool((3, 3), stride=2, ties="split"),
+    hu.MaxPool((3,), stride=2, padding=1),
+    hu.MaxPool((2, 3, 3), stride=2, padding=1),
+    hu.AdaptiveMaxPool((5, 7)),
+    hu.AdaptiveMaxPool((2, 3, 4)),
+    hu.GlobalMaxPool(2),
+    hu.GlobalMaxPool(1, ties="first"),
+]
+DTYPES = [np.dtype("float32"), np.dtype("float64"), np.dtype("float16"), draw.BFLOAT16, np.dtype("int8")]
+
+
+@contextmanager
+def isa(name: str) -> Iterator[None]:
+    before = _core.get_isa()
+    _core.set_isa(name)
+    try:
+        yield
+    finally:
+        _core.set_isa(before)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    hu.set_num_threads(count)
+    try:
+        yield
+    finally:
+        hu.set_num_threads(0)
+
+
+def inputs(dtype: np.dtype[Any], shape: tuple[int, ...] = (2, 2, 3, 19, 37)) -> list[Any]:
+    """One array per kind of values: ordinary, ties, zeros of both signs, wide, special, sprinkled with special ones."""
+    if dtype.kind in "iub":
+        return [draw.random_array(np.random.default_rng(seed), shape, dtype) for seed in range(2)]
+    return [fill(np.random.default_rng(1), shape, dtype).astype(dtype) for fill in draw._FILLS]
+
+
+def everything(op: Any, x: Any) -> list[Any]:
+    """Value, indices, tangent and cotangent."""
+    output, indices = hu.kernels.forward_with_indices(op, x)
+    results = [op(x), output, indices]
+    if x.dtype.kind in "iub":
+        return results
+    results += op.jvp((x,), (x[..., ::-1],))
+    output, pullback = op.vjp(x)
+    cotangent = draw.random_array(np.random.default_rng(2), output.shape, x.dtype)
+    return [*results, output, *pullback(cotangent)]
+
+
+def assert_all_same(actual: list[Any], expected: list[Any], what: str) -> None:
+    assert len(actual) == len(expected)
+    for number, (a, b) in enumerate(zip(actual, expected, strict=True)):
+        draw.assert_same_bits(a, b, f"{what}, result {number}")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("op", OPERATORS, ids=str)
+def test_instruction_sets_agree(op: Any, dtype: np.dtype[Any]) -> None:
+    for x in inputs(dtype):
+        with isa("baseline"):
+            expected = everything(op, x)
+        for name in _core.available_isas()[1:]:
+            with isa(name):
+                assert_all_same(everything(op, x), expected, f"{op} on {name}")
+
+
+def test_all_compiled_instruction_sets_are_tried_here() -> None:
+    assert _core.available_isas()[0] == "baseline"
+    assert _core.get_isa() == _core.available_isas()[-1]
+    with pytest.raises(ValueError, match="no such instruction set"):
+        _core.set_isa("mmx")
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=str)
+def test_threads_agree(op: Any) -> None:
+    for shape in ((1, 1, 1, 67, 301), (2, 3, 4, 21, 41)):
+        for x in inputs(np.dtype("float32"), shape)[::3]:
+            with threads(1):
+                expected = everything(op, x)
+            for count in (2, 8):
+                with threads(count):
+                    assert_all_same(everything(op, x), expected, f"{op} with {count} threads")
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=str)
+def test_a_batch_is_its_items(op: Any) -> None:
+    x = inputs(np.dtype("float32"))[-1]
+    whole = everything(op, x)
+    for i in range(x.shape[0]):
+        part = op(x[i])
+        draw.assert_same_bits(part, whole[0][i], f"{op}, item {i}")
+        draw.assert_same_bits(op.jvp((x[i],), (x[i, ..., ::-1],))[1], whole[4][i], f"{op}, tangent of item {i}")
+
+
+@pytest.mark.parametrize("layout", draw.LAYOUTS)
+@pytest.mark.parametrize("op", OPERATORS, ids=str)
+def test_layouts_agree(op: Any, layout: str) -> None:
+    for x in inputs(np.dtype("float32"), (2, 20, 3, 17, 19))[::2]:
+        expected = everything(op, x)
+        assert_all_same(everything(op, draw.in_layout(x, layout)), expected, f"{op} in {layout}")
+
+
+def test_outputs_keep_the_order_of_axes() -> None:
+    x = draw.in_layout(inputs(np.dtype("float32"), (2, 20, 18, 19))[0], "channels_last")
+    op = hu.MaxPool((3, 3), stride=2, padding=1)
+    output, pullback = op.vjp(x)
+    assert output.strides == (9 * 10 * 20 * 4, 4, 10 * 20 * 4, 20 * 4)
+    (dx,) = pullback(output)
+    assert dx.strides == x.strides
+    assert op(x[:, ::2]).flags.c_contiguous
+    assert not np.shares_memory(output, x)
