@@ -166,15 +166,18 @@ def run_torch(program: list[Step], p: dict[str, Any]) -> Any:
 
 
 def spec_gradient(program: list[Step], p: dict[str, Any]) -> dict[str, Any]:
-    """The gradient by composing ``hu.spec`` by hand, without tape or transforms; rational steps only."""
+    """The gradient by composing ``hu.spec`` by hand, without tape or transforms; rational steps only.
+
+    Over floats the specification rounds each of its answers once; shares are added in the tape's order.
+    """
     pool = list(p["x"])
     for step in program:
         pool.append(_spec_forward(step, pool, p))
-    zero = flint.fmpq(0)
-    count = int(np.prod(SHAPE))
-    cotangents = [np.full(SHAPE, zero) for _ in pool]
-    cotangents[-1] = cotangents[-1] + 2 * pool[-1] / count
-    cotangents[-2] = cotangents[-2] + np.full(SHAPE, flint.fmpq(1, count))
+    zero = 0 * p["x"][0]
+    share = (zero + 1) / int(np.prod(SHAPE))
+    cotangents = [zero for _ in pool]
+    cotangents[-1] = share * pool[-1] + share * pool[-1]
+    cotangents[-2] = share
     gradient = {"w": [0 * w for w in p["w"]], "b": [0 * b for b in p["b"]]}
     for position in reversed(range(len(program))):
         step, g = program[position], cotangents[position + 2]

@@ -47,6 +47,20 @@ def test_rational_gradients_equal_the_composition_of_the_specification(program: 
             assert (ours == reference).all(), name
 
 
+@settings(max_examples=15, deadline=None)
+@given(networks.programs(networks.RATIONAL, depth=4), SEEDS, st.sampled_from([np.float16, np.float32, np.float64]))
+def test_float_gradients_equal_the_composition_of_the_specification(program: Any, seed: int, dtype: Any) -> None:
+    # Thirds are no floats: every product and sum below is rounded, and both sides have to round it alike.
+    parameters = hu.tree_map(lambda a: a / dtype(3), networks.parameters(seed, dtype))
+    gradient = hu.grad(lambda p: networks.run(program, p))(parameters)
+    with np.errstate(all="ignore"):
+        expected = networks.spec_gradient(program, parameters)
+    for name in ("x", "w", "b"):
+        for ours, reference in zip(gradient[name], expected[name], strict=True):
+            assert ours.dtype == reference.dtype == dtype
+            assert np.array_equal(ours, reference, equal_nan=True), name
+
+
 @settings(max_examples=25, deadline=None)
 @given(networks.programs(networks.RATIONAL, depth=5), SEEDS)
 def test_jvp_and_vjp_of_whole_networks_are_adjoint_exactly(program: Any, seed: int) -> None:
