@@ -108,8 +108,13 @@ def test_I2_arrays_of_several_dtypes() -> None:
 def test_I2_a_ball_for_beta_over_floats() -> None:
     beta = arb(1, 0.5)
     op = hu.SmoothMaxPool((2,), beta)
-    text = f"smooth_max_pool: beta={beta!r}: floats need a beta that is a float or a rational [I2]"
-    refused(text, lambda: hu.spec.forward(op, np.zeros(2)), lambda: hu.spec.forward(op, np.array([0.0, 1.0], object)))
+    text = f"smooth_max_pool1d: beta={beta!r}: floats need a beta that is a float or a rational [I2]"
+    refused(
+        text,
+        lambda: hu.spec.forward(op, np.zeros(2)),
+        lambda: hu.spec.forward(op, np.array([0.0, 1.0], object)),
+        lambda: op(np.zeros(2)),
+    )
 
 
 def test_I3_the_number_of_inputs() -> None:

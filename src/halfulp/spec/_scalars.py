@@ -144,7 +144,7 @@ def quotient(numerator: Any, denominator: Any) -> Any:
     return numerator / denominator
 
 
-def exact_beta(beta: Any) -> fmpq:
+def exact_beta(operator: str, beta: Any) -> fmpq:
     """The rational that a record's beta means exactly."""
     if isinstance(beta, float):
         return fmpq(*beta.as_integer_ratio())
@@ -152,7 +152,7 @@ def exact_beta(beta: Any) -> fmpq:
         return fmpq(beta.numerator, beta.denominator)
     if isinstance(beta, int):
         return fmpq(beta)
-    raise DTypeError("smooth_max_pool", f"beta={beta!r}", "floats need a beta that is a float or a rational", "I2")
+    raise DTypeError(operator, f"beta={beta!r}", "floats need a beta that is a float or a rational", "I2")
 
 
 def _transcendental(function: str, scalar: Any) -> Any:

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 def forward(op: SmoothMaxPool, x: Array, progress: bool = False) -> Array:
     """The correctly rounded value of every window."""
-    target, beta, walk = float_format(x.dtype), exact_beta(op.beta), RULE.walk(op, x.shape)
+    target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
     out = [
         smooth_value(Cells(beta, [plane[i] for i in w.cells], w.padded), target)
         for plane in track(_planes(op, x), op.name, progress)
@@ -30,7 +30,7 @@ def forward(op: SmoothMaxPool, x: Array, progress: bool = False) -> Array:
 
 def jvp(op: SmoothMaxPool, x: Array, t: Array, progress: bool = False) -> Array:
     """The correctly rounded derivative of every window."""
-    target, beta, walk = float_format(x.dtype), exact_beta(op.beta), RULE.walk(op, x.shape)
+    target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
     out = [
         smooth_jvp(Cells(beta, [xs[i] for i in w.cells], w.padded), [ts[i] for i in w.cells], target)
         for xs, ts in track(list(zip(_planes(op, x), _planes(op, t), strict=True)), op.name, progress)
@@ -41,7 +41,7 @@ def jvp(op: SmoothMaxPool, x: Array, t: Array, progress: bool = False) -> Array:
 
 def vjp(op: SmoothMaxPool, x: Array, g: Array, progress: bool = False) -> Array:
     """The correctly rounded cotangent of every cell: one rounding of the sum over all windows that hold it."""
-    target, beta, walk = float_format(x.dtype), exact_beta(op.beta), RULE.walk(op, x.shape)
+    target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
     cotangents = list(lift(g).ravel())
     out: list[float] = []
     for index, xs in enumerate(track(_planes(op, x), op.name, progress)):

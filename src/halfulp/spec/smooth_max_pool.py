@@ -30,14 +30,15 @@ def smooth_max_pool_windows(op: SmoothMaxPool, spatial: Shape) -> Iterable[Windo
     return windows(op.axes(spatial))
 
 
-def beta_like(beta: Any, scalar: Any) -> Any:
+def beta_like(op: Any, scalar: Any) -> Any:
     """The record's beta as a number that multiplies this scalar without loss."""
+    beta = op.beta
     if isinstance(scalar, arb):
         if isinstance(beta, Fraction):
             return arb(fmpq(beta.numerator, beta.denominator))
         return beta if isinstance(beta, arb) else arb(beta)
     if isinstance(scalar, (float, np.floating)):
-        return float(exact_beta(beta))
+        return float(exact_beta(op.name, beta))
     return beta
 
 
@@ -57,7 +58,7 @@ def shift(beta: Any, cells: Sequence[Any], zero: Any) -> Any:
 def exponentials(op: Any, zero: Any, values: Sequence[Any], padded: int) -> tuple[Any, list[Any], Any]:
     """(shift c, exp(beta * (x - c)) of every real cell, their sum together with the padding's)."""
     require_exp(op.name, zero)
-    beta = beta_like(op.beta, zero)
+    beta = beta_like(op, zero)
     cells = [*values, zero] if padded else list(values)
     c = shift(beta, cells, zero)
     terms = [exp(beta * (value - c)) for value in values]
@@ -70,7 +71,7 @@ def smooth_max_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int
     if len(values) + padded <= 1:
         return values[0] if values else zero
     c, _, s = exponentials(op, zero, values, padded)
-    return c + log(s) / beta_like(op.beta, zero)
+    return c + log(s) / beta_like(op, zero)
 
 
 def weights(op: Any, zero: Any, values: Sequence[Any], padded: int) -> list[Any]:
