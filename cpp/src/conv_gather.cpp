@@ -1,20 +1,71 @@
 // The output product and the input product: one engine, two ways to say which source cells meet an output.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "conv/gather_engine.hpp"
 #include "halfulp/conv.hpp"
 
 namespace halfulp::conv {
 namespace {
 
+// Tasks of several engines, numbered one after the other.
+class Numbering {
+ public:
+  void add(Index count) { ends_.push_back((ends_.empty() ? 0 : ends_.back()) + count); }
+  Index count() const { return ends_.empty() ? 0 : ends_.back(); }
+  // The engine of a number and what is left of the number.
+  std::pair<std::size_t, Index> find(Index number) const {
+    const auto found = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), number) - ends_.begin());
+    return {found, number - (found == 0 ? 0 : ends_[found - 1])};
+  }
+
+ private:
+  std::vector<Index> ends_;
+};
+
+// Runs the problems together, so that threads meet as rarely as possible. Those that cannot be run in this mode stay in
+// the list.
+template <class T, class S>
+void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& kernels) {
+  std::vector<std::unique_ptr<GatherEngine<T, S>>> engines;
+  for (const GatherProblem<T>& problem : problems) engines.push_back(std::make_unique<GatherEngine<T, S>>(problem, kernels, kPackedBytes / static_cast<Index>(problems.size())));
+  std::vector<GatherProblem<T>> refused;
+  for (;;) {
+    std::vector<GatherEngine<T, S>*> active;
+    Numbering panels, tasks;
+    for (const auto& engine : engines) {
+      if (!engine->usable() || !engine->next_batch()) continue;
+      active.push_back(engine.get());
+      panels.add(engine->pack_count());
+    }
+    if (active.empty()) break;
+    run_tasks<Buffer<S>>(panels.count(), [&](Buffer<S>& lines, Index number) {
+      const auto [engine, panel] = panels.find(number);
+      active[engine]->pack_panel(panel, lines);
+    });
+    std::erase_if(active, [](const auto* engine) { return !engine->usable(); });
+    for (const auto* engine : active) tasks.add(engine->task_count());
+    run_tasks<GatherWorkspace<T, S>>(tasks.count(), [&](GatherWorkspace<T, S>& work, Index number) {
+      const auto [engine, task] = tasks.find(number);
+      active[engine]->run_task(work, task);
+    });
+  }
+  for (std::size_t i = 0; i < problems.size(); ++i)
+    if (!engines[i]->usable()) refused.push_back(problems[i]);
+  engines.clear();
+  problems.swap(refused);
+}
+
 template <class T>
-void run(GatherProblem<T>& problem, Precision precision) {
+void run(std::vector<GatherProblem<T>> problems, Precision precision) {
   const ConvKernels& kernels = select_conv_kernels();
   if (precision == Precision::fast) {
-    problem.mode = Mode::fast;
-    using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    if (GatherEngine<T, Sum>(problem, kernels).run()) return;
+    for (GatherProblem<T>& problem : problems) problem.mode = Mode::fast;
+    run_together<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(problems, kernels);
   }
-  problem.mode = std::is_same_v<T, double> ? Mode::twofold : Mode::wide;
-  GatherEngine<T, double>(problem, kernels).run();
+  for (GatherProblem<T>& problem : problems) problem.mode = std::is_same_v<T, double> ? Mode::twofold : Mode::wide;
+  run_together<T, double>(problems, kernels);
 }
 
 template <class T>
@@ -42,7 +93,7 @@ void output_product(const Geometry& geometry, const std::vector<Operand<T>>& ope
     problem.sources.push_back({operand.planes, filters.data, filters.out, filters.in,
                                geometry.out_channels * filters.out, filters.spatial});
   }
-  run(problem, precision);
+  run<T>({problem}, precision);
 }
 
 template <class T>
@@ -56,9 +107,15 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
     problem.sources.push_back({operand.planes, filters.data, filters.in, filters.out,
                                geometry.out_channels * filters.out, filters.spatial});
   }
-  for (Gather& gather : input_gathers(geometry)) {
-    problem.gather = std::move(gather);
-    run(problem, precision);
+  std::vector<Gather> gathers = input_gathers(geometry);
+  constexpr std::size_t together = 16;  // enough to keep threads busy, few enough to pack at a time
+  for (std::size_t begin = 0; begin < gathers.size(); begin += together) {
+    std::vector<GatherProblem<T>> problems;
+    for (std::size_t i = begin; i < std::min(begin + together, gathers.size()); ++i) {
+      problems.push_back(problem);
+      problems.back().gather = std::move(gathers[i]);
+    }
+    run(std::move(problems), precision);
   }
 }
 

@@ -44,7 +44,8 @@ struct GatherWorkspace {
   std::vector<Index> slab_begin;
   bool whole = false;  // whether the slab still holds every cell of the tile
   Index seen = 0, undecided = 0;
-  Index tile = -1;         // that the plan, the padding and the runs are for
+  const void* engine = nullptr;
+  Index tile = -1;         // of that engine, which the plan, the padding and the runs are for
   Index stride = 0;        // between rows of the sums, or of the turned sums
   bool in_one_run = false;  // whether the tile's outputs lie side by side
 };
@@ -54,21 +55,26 @@ class GatherEngine {
  public:
   using Workspace = GatherWorkspace<T, S>;
 
-  GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels);
-  // False if the filters turned out to need another mode (`fast` with infinite or NaN weights over padding).
-  bool run();
+  // `packed_bytes` is what packed filters may take, more only if a single panel does.
+  GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels, Index packed_bytes);
+
+  // The work comes in batches of chunks, nearly always one: while (next_batch()) pack every panel, then run every task.
+  bool next_batch();
+  Index pack_count() const;
+  void pack_panel(Index number, Buffer<S>& lines);
+  // Whether the packed filters allow this mode: `fast` cannot cope with infinite or NaN weights over padding.
+  bool usable() const { return correct_ || finite_filters_; }
+  Index task_count() const { return (batch_end_ - batch_begin_) * p_.batch * tiling_.count(); }
+  void run_task(Workspace& work, Index task);
 
  private:
   // gather_pack.hpp
   void make_panels();
-  void pack(Index begin, Index end);
-  void pack_panel(const Panel& panel, Buffer<S>& lines);
+  void open_batch(Index begin);
   void load_filter(std::size_t source, Index group, Index row, S* line);
   void measure_filter(std::size_t source, Index group, Index row, const S* line);
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
-  void run_chunks(Index begin, Index end);
-  void run_task(Workspace& work, const Chunk& chunk, Index n, const Tiling& tiling, Index number);
   void matrix_sums(Workspace& work, const Chunk& chunk, Index n);
   void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
   void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
@@ -93,6 +99,7 @@ class GatherEngine {
 
   const GatherProblem<T>& p_;
   const ConvKernels& kernels_;
+  const Index packed_bytes_;
   const ProductKernels<S>& products_;
   const bool correct_, twofold_, stencil_, by_norm_;  // by_norm_: Cauchy–Schwarz rather than largest magnitudes
   const Index taps_, depth_;                          // depth_: products of an output, all sources together
@@ -102,6 +109,8 @@ class GatherEngine {
   std::vector<std::vector<Index>> filter_offsets_;
   std::vector<Panel> panels_;
   std::vector<Chunk> chunks_;
+  Index batch_begin_ = 0, batch_end_ = -1;  // chunks
+  Tiling tiling_;
   Buffer<S> packed_;
   S* packed_data_ = nullptr;
   std::vector<std::vector<double>> filter_size_;  // per source, per output channel
@@ -118,9 +127,10 @@ bool prefers_stencil(const GatherProblem<T>& problem, Index width) {
 }
 
 template <class T, class S>
-GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels)
+GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels, Index packed_bytes)
     : p_(problem),
       kernels_(kernels),
+      packed_bytes_(packed_bytes),
       products_(product_kernels<S>(kernels, problem.mode)),
       correct_(problem.mode != Mode::fast),
       twofold_(problem.mode == Mode::twofold),
@@ -140,22 +150,18 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
 }
 
 template <class T, class S>
-bool GatherEngine<T, S>::run() {
-  if (p_.batch == 0 || p_.groups * p_.rows == 0 || position_count(p_.gather) == 0) return true;
-  if (depth_ == 0) return fill_without_terms(), true;
-  make_panels();
-  for (Index begin = 0; begin < static_cast<Index>(chunks_.size());) {
-    Index end = begin, bytes = 0;
-    while (end < static_cast<Index>(chunks_.size())) {
-      bytes += chunks_[static_cast<std::size_t>(end)].width * depth_ * static_cast<Index>(sizeof(S));
-      if (end > begin && bytes > kPackedBytes) break;
-      ++end;
+bool GatherEngine<T, S>::next_batch() {
+  if (batch_end_ < 0) {
+    batch_end_ = 0;
+    if (p_.batch == 0 || p_.groups * p_.rows == 0 || position_count(p_.gather) == 0) return false;
+    if (depth_ == 0) {
+      fill_without_terms();
+      return false;
     }
-    pack(begin, end);
-    if (!correct_ && !finite_filters_) return false;
-    run_chunks(begin, end);
-    begin = end;
+    make_panels();
   }
+  if (batch_end_ >= static_cast<Index>(chunks_.size())) return false;
+  open_batch(batch_end_);
   return true;
 }
 

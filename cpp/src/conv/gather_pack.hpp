@@ -18,7 +18,7 @@ void GatherEngine<T, S>::make_panels() {
     for (Index piece = 0; piece < pieces; ++piece) {
       const Index width = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * lane;
       const Index columns = std::min(width, p_.rows - first);
-      const bool join = piece > 0 && (chunks_.back().width + width) * depth_ * static_cast<Index>(sizeof(S)) <= kChunkBytes;
+      const bool join = piece > 0 && (chunks_.back().width + width) * depth_ * static_cast<Index>(sizeof(S)) <= std::min(kChunkBytes, packed_bytes_);
       const Index number = static_cast<Index>(panels_.size());
       if (!join) chunks_.push_back({number, number, 0});
       chunks_.back().end = number + 1;
@@ -29,26 +29,34 @@ void GatherEngine<T, S>::make_panels() {
   }
 }
 
+// Decides which chunks, from `begin` on, are packed together, and gives their panels a place.
 template <class T, class S>
-void GatherEngine<T, S>::pack(Index begin, Index end) {
-  const Index first = chunks_[static_cast<std::size_t>(begin)].begin;
-  const Index last = chunks_[static_cast<std::size_t>(end - 1)].end;
-  Index size = 0;
-  for (Index i = first; i < last; ++i) {
-    Panel& panel = panels_[static_cast<std::size_t>(i)];
-    panel.packed = size;
-    size += panel.width * depth_;
+void GatherEngine<T, S>::open_batch(Index begin) {
+  Index end = begin, size = 0;
+  for (; end < static_cast<Index>(chunks_.size()); ++end) {
+    const Chunk& chunk = chunks_[static_cast<std::size_t>(end)];
+    const Index more = chunk.width * depth_;
+    if (end > begin && (size + more) * static_cast<Index>(sizeof(S)) > packed_bytes_) break;
+    for (Index i = chunk.begin; i < chunk.end; ++i) {
+      Panel& panel = panels_[static_cast<std::size_t>(i)];
+      panel.packed = size;
+      size += panel.width * depth_;
+    }
   }
   packed_data_ = packed_.at_least(size);
-  // Small filters are packed by one thread: starting others would take longer.
-  const Index pieces = size < 4096 ? 1 : last - first;
-  run_tasks<Buffer<S>>(pieces, [&](Buffer<S>& lines, Index piece) {
-    for (Index i = first + piece; i < last; i += pieces) pack_panel(panels_[static_cast<std::size_t>(i)], lines);
-  });
+  batch_begin_ = begin;
+  batch_end_ = end;
+  tiling_ = Tiling(p_.gather, tile_size(end - begin));
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::pack_panel(const Panel& panel, Buffer<S>& lines) {
+Index GatherEngine<T, S>::pack_count() const {
+  return chunks_[static_cast<std::size_t>(batch_end_ - 1)].end - chunks_[static_cast<std::size_t>(batch_begin_)].begin;
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::pack_panel(Index number, Buffer<S>& lines) {
+  const Panel& panel = panels_[static_cast<std::size_t>(chunks_[static_cast<std::size_t>(batch_begin_)].begin + number)];
   const Index run = taps_ * p_.channels;
   S* const line = lines.at_least(run * panel.width);
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
@@ -73,7 +81,7 @@ void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* l
   if (run && std::is_sorted(offsets.begin(), offsets.end()) && (source.channel == taps_ || p_.channels == 1))
     return load(data + offsets.front(), 1, taps_ * p_.channels, line);
   for (Index c = 0; c < p_.channels; ++c, data += source.channel, line += taps_)
-    for (Index t = 0; t < taps_; ++t) load(data + offsets[static_cast<std::size_t>(t)], 1, 1, line + t);
+    for (Index t = 0; t < taps_; ++t) line[t] = static_cast<S>(as_double(data[offsets[static_cast<std::size_t>(t)]]));
 }
 
 // Its 2-norm, or the sum of its magnitudes.

@@ -20,24 +20,17 @@ Index GatherEngine<T, S>::tile_size(Index chunks) const {
   return most;
 }
 
+// Samples innermost: a tile's plan serves them all. Then tiles, so that a chunk of filters stays in the cache; but a
+// stencil's filters are few, and its plans worth more.
 template <class T, class S>
-void GatherEngine<T, S>::run_chunks(Index begin, Index end) {
-  const Index chunks = end - begin;
-  const Tiling tiling(p_.gather, tile_size(chunks));
-  run_tasks<Workspace>(chunks * p_.batch * tiling.count(), [&](Workspace& work, Index task) {
-    // Samples innermost: a tile's plan serves them all. Then tiles, so that a chunk of filters stays in the cache; but
-    // a stencil's filters are few, and its plans worth more.
-    const Index n = task % p_.batch, rest = task / p_.batch;
-    const Index chunk = stencil_ ? rest % chunks : rest / tiling.count();
-    const Index tile = stencil_ ? rest / chunks : rest % tiling.count();
-    run_task(work, chunks_[static_cast<std::size_t>(begin + chunk)], n, tiling, tile);
-  });
-}
-
-template <class T, class S>
-void GatherEngine<T, S>::run_task(Workspace& work, const Chunk& chunk, Index n, const Tiling& tiling, Index number) {
-  const Tile tile = tiling.tile(number);
-  if (work.tile != number) {
+void GatherEngine<T, S>::run_task(Workspace& work, Index task) {
+  const Index chunks = batch_end_ - batch_begin_;
+  const Index n = task % p_.batch, rest = task / p_.batch;
+  const Index number = stencil_ ? rest / chunks : rest % tiling_.count();
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(batch_begin_ + (stencil_ ? rest % chunks : rest / tiling_.count()))];
+  const Tile tile = tiling_.tile(number);
+  if (work.engine != this || work.tile != number) {
+    work.engine = this;
     work.tile = number;
     work.plan.plan(p_.gather, tile, stencil_);
     if (correct_) mark_padding(work, tile);

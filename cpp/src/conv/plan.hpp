@@ -47,6 +47,7 @@ struct Tile {
 // Cuts the positions of a gather into boxes of at most `most` positions (at least one), innermost axes whole first.
 class Tiling {
  public:
+  Tiling() = default;
   Tiling(const Gather& gather, Index most);
   Index count() const { return count_; }
   Index largest() const { return largest_; }

@@ -11,6 +11,7 @@ namespace halfulp::conv {
 
 template <class Workspace, class F>
 void run_tasks(Index count, const F& task) {
+  if (count == 0) return;
   std::atomic<Index> next{0};
   const Index threads = std::min<Index>(num_threads(), count);
   parallel_for(threads, 1, [&](Index begin, Index end) {

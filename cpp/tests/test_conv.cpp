@@ -1,0 +1,164 @@
+// The three products against exact sums, term by term, on every instruction set and several thread counts.
+#include "halfulp/conv.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "halfulp/exact_sum.hpp"
+#include "halfulp/isa.hpp"
+#include "halfulp/parallel.hpp"
+
+using namespace halfulp;
+using namespace halfulp::conv;
+
+namespace {
+
+double value_of(float x) { return x; }
+double value_of(double x) { return x; }
+double value_of(Float16 x) { return to_float(x); }
+double value_of(BFloat16 x) { return to_float(x); }
+
+template <class T>
+bool same(T a, T b) {
+  return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(value_of(a)) && std::isnan(value_of(b)));
+}
+
+// A two-dimensional convolution on contiguous arrays.
+template <class T>
+struct Example {
+  Geometry geometry;
+  std::vector<T> x, w, y, bias;
+
+  Index cells() const { return geometry.axes[0].size * geometry.axes[1].size; }
+  Index positions() const { return geometry.axes[0].output * geometry.axes[1].output; }
+  Index taps() const { return geometry.axes[0].kernel * geometry.axes[1].kernel; }
+  Index in_channels() const { return geometry.groups * geometry.in_channels; }
+  Index out_channels() const { return geometry.groups * geometry.out_channels; }
+
+  template <class U>
+  Planes<U> planes(U* data, bool outputs) const {
+    const Axis& last = geometry.axes[1];
+    const Index plane = outputs ? positions() : cells(), channels = outputs ? out_channels() : in_channels();
+    return {data, channels * plane, plane, {outputs ? last.output : last.size, 1}};
+  }
+  template <class U>
+  Filters<U> filters(U* data) const {
+    return {data, geometry.in_channels * taps(), taps(), {geometry.axes[1].kernel, 1}};
+  }
+
+  // Calls f(x index, w index, y index) for every triple of the convolution.
+  template <class F>
+  void for_each_triple(const F& f) const {
+    const Axis &a = geometry.axes[0], &b = geometry.axes[1];
+    for (Index n = 0; n < geometry.batch; ++n)
+      for (Index m = 0; m < out_channels(); ++m)
+        for (Index c = 0; c < geometry.in_channels; ++c)
+          for (Index o = 0; o < positions(); ++o)
+            for (Index t = 0; t < taps(); ++t) {
+              const Index i = a.start(o / b.output) + t / b.kernel * a.dilation;
+              const Index j = b.start(o % b.output) + t % b.kernel * b.dilation;
+              if (i < 0 || i >= a.size || j < 0 || j >= b.size) continue;
+              const Index channel = m / geometry.out_channels * geometry.in_channels + c;
+              f((n * in_channels() + channel) * cells() + i * b.size + j,
+                (m * geometry.in_channels + c) * taps() + t, (n * out_channels() + m) * positions() + o);
+            }
+  }
+};
+
+template <class T>
+std::vector<T> numbers(std::mt19937& random, Index n, int kind) {
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int> small(-2, 2), exponent(-30, 30);
+  std::vector<T> values;
+  for (Index i = 0; i < n; ++i) {
+    const double x = kind == 0 ? normal(random) : kind == 1 ? small(random) : std::ldexp(normal(random), exponent(random));
+    values.push_back(round_to<T>(x));
+  }
+  return values;
+}
+
+template <class T>
+Example<T> example(std::mt19937& random) {
+  const auto pick = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
+  Example<T> e;
+  e.geometry.batch = pick(1, 2);
+  e.geometry.groups = pick(1, 2);
+  e.geometry.in_channels = pick(1, 20);
+  e.geometry.out_channels = pick(1, 30);
+  for (int i = 0; i < 2; ++i) {
+    Axis axis;
+    axis.kernel = pick(1, 3), axis.stride = pick(1, 3), axis.dilation = pick(1, 2);
+    axis.before = pick(0, 2), axis.after = pick(0, 2);
+    axis.size = axis.extent() + pick(0, 17);
+    axis.output = (axis.padded() - axis.extent()) / axis.stride + 1;
+    e.geometry.axes.push_back(axis);
+  }
+  const int kind = static_cast<int>(pick(0, 2));
+  e.x = numbers<T>(random, e.geometry.batch * e.in_channels() * e.cells(), kind);
+  e.w = numbers<T>(random, e.out_channels() * e.geometry.in_channels * e.taps(), kind);
+  e.y = numbers<T>(random, e.geometry.batch * e.out_channels() * e.positions(), kind);
+  e.bias = numbers<T>(random, e.out_channels(), kind);
+  return e;
+}
+
+template <class T>
+void check_products(const Example<T>& e) {
+  using Sum = typename ExactSums<T>::products;
+  std::vector<Sum> outputs(e.y.size()), inputs(e.x.size()), weights(e.w.size());
+  e.for_each_triple([&](Index x, Index w, Index y) {
+    const auto at = [](const std::vector<T>& v, Index i) { return value_of(v[static_cast<std::size_t>(i)]); };
+    outputs[static_cast<std::size_t>(y)].add_product(at(e.w, w), at(e.x, x));
+    inputs[static_cast<std::size_t>(x)].add_product(at(e.w, w), at(e.y, y));
+    weights[static_cast<std::size_t>(w)].add_product(at(e.y, y), at(e.x, x));
+  });
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].add_product(value_of(e.bias[i / static_cast<std::size_t>(e.positions()) % e.bias.size()]), 1.0);
+
+  std::vector<T> y(e.y.size()), x(e.x.size()), w(e.w.size());
+  const std::vector<Operand<T>> forward{{e.template planes<const T>(e.x.data(), false), e.template filters<const T>(e.w.data())}};
+  const std::vector<Operand<T>> backward{{e.template planes<const T>(e.y.data(), true), e.template filters<const T>(e.w.data())}};
+  output_product<T>(e.geometry, forward, e.bias.data(), 1, e.planes(y.data(), true), Precision::correct);
+  input_product<T>(e.geometry, backward, nullptr, 0, e.planes(x.data(), false), Precision::correct);
+  weight_product<T>(e.geometry, forward[0].planes, backward[0].planes, e.filters(w.data()), Precision::correct);
+  bool outputs_same = true, inputs_same = true, weights_same = true;
+  for (std::size_t i = 0; i < y.size(); ++i) outputs_same = outputs_same && same(y[i], outputs[i].template round<T>());
+  for (std::size_t i = 0; i < x.size(); ++i) inputs_same = inputs_same && same(x[i], inputs[i].template round<T>());
+  for (std::size_t i = 0; i < w.size(); ++i) weights_same = weights_same && same(w[i], weights[i].template round<T>());
+  CHECK(outputs_same);
+  CHECK(inputs_same);
+  CHECK(weights_same);
+
+  // The fast sums run over the same memory; here only their finiteness is asked for.
+  output_product<T>(e.geometry, forward, e.bias.data(), 1, e.planes(y.data(), true), Precision::fast);
+  input_product<T>(e.geometry, backward, nullptr, 0, e.planes(x.data(), false), Precision::fast);
+  weight_product<T>(e.geometry, forward[0].planes, backward[0].planes, e.filters(w.data()), Precision::fast);
+  bool finite = true;
+  if (!std::is_same_v<T, Float16>)  // whose sums may overflow
+    for (const T value : y) finite = finite && std::isfinite(value_of(value));
+  CHECK(finite);
+}
+
+template <class T>
+void check_type(std::mt19937& random) {
+  for (int i = 0; i < 4; ++i) {
+    set_num_threads(1 + i % 3);
+    check_products(example<T>(random));
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::mt19937 random(1);
+  for (const Isa isa : available_isas()) {
+    set_isa(name_of(isa));
+    check_type<float>(random);
+    check_type<double>(random);
+    check_type<Float16>(random);
+    check_type<BFloat16>(random);
+  }
+  return tests::failures();
+}
