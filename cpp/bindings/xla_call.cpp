@@ -1,5 +1,6 @@
 #include "xla_call.hpp"
 
+#include <cfenv>
 #include <stdexcept>
 
 #if defined(__linux__)
@@ -29,6 +30,22 @@ DType dtype_from(std::int32_t element_type) {
   }
   throw std::runtime_error("halfulp: an element type that no operator takes");
 }
+
+// XLA computes with subnormal numbers flushed to zero. Our results are rounded to nearest with gradual underflow, so the
+// thread has the default environment while it is ours, and its own again afterwards.
+class DefaultFloatEnvironment {
+ public:
+  DefaultFloatEnvironment() noexcept {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatEnvironment() { std::fesetenv(&before_); }
+  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
+  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
 
 Error* error(const CallFrame& frame, const char* message, std::int32_t code) noexcept {
   ErrorRequest request{sizeof(ErrorRequest), nullptr, message, code};
@@ -113,6 +130,7 @@ Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept {
   if (!well_formed(*frame))
     return error(*frame, "halfulp: this version of XLA calls foreign functions in a way that halfulp does not know",
                  kInternal);
+  const DefaultFloatEnvironment environment;
   try {
     const Call call(*frame);
     for (int i = 0; i < call.result_count(); ++i) {
