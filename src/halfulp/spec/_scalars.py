@@ -35,7 +35,9 @@ def kind_of(scalar: Any) -> str:
 
 def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple[np.ndarray[Any, Any] | None, ...]:
     """Check that all scalars of a call are of one kind, and lift integers to rationals where they stand alone."""
-    kinds = {kind_of(scalar) for array in arrays if array is not None for scalar in array.ravel()}
+    # one scalar of every type tells the kinds
+    types = {type(scalar): scalar for array in arrays if array is not None for scalar in array.ravel().tolist()}
+    kinds = {kind_of(scalar) for scalar in types.values()}
     others = sorted(kinds - {"int"})
     for kind in others:
         if kind in ("bool", "complex", "str", "bytes", "NoneType"):

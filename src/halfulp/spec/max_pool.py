@@ -63,6 +63,8 @@ def max_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int) -> An
     """The maximum of a window's real cells; 0 if it has none."""
     if not values:
         return zero
+    if not can_be_nan(values[0]):  # equal rationals are one number, whichever of them wins
+        return max(values)
     possible = undecided(op, values)
     if possible:
         return reduce(lambda a, b: a.max(b), (values[i] for i in possible))
