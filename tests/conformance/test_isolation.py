@@ -26,7 +26,7 @@ def cells(result: Result) -> Any:
 
 def test_each_crash_hang_exit_and_exhausted_memory_costs_one_case(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    result = check(["defects:Fragile"], SMALL, jobs=2, case_timeout=2.0, journal=journal)
+    result = check(["defects:Fragile"], SMALL, jobs=2, case_timeout=4.0, journal=journal)
     (subject,) = result.subjects
     cell = subject.summary.total()
     named = {finding.name: finding.count for _, finding in subject.findings()}
@@ -38,7 +38,7 @@ def test_each_crash_hang_exit_and_exhausted_memory_costs_one_case(tmp_path: Path
     }
     assert (cell.cases, cell.crashed, cell.passed) == (48, 5, 43)
     assert not result.passed
-    again = check(["defects:Fragile"], SMALL, jobs=1, case_timeout=2.0, journal=journal)  # nothing is left to do
+    again = check(["defects:Fragile"], SMALL, jobs=1, case_timeout=4.0, journal=journal)  # nothing is left to do
     assert cells(again) == cells(result)
 
 

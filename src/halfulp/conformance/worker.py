@@ -72,7 +72,10 @@ class Board:
         self._map = mmap.mmap(self._file.fileno(), BOARD_SIZE)
 
     def write(self, subject: str, key: str) -> None:
-        """Say which case begins."""
+        """Say which case begins; without a subject, that none does."""
+        if not subject:
+            self.clear()
+            return
         text = f"{subject}\t{key}".encode()[: BOARD_SIZE - _HEADER.size]
         self._map[_HEADER.size : _HEADER.size + len(text)] = text
         self._map[: _HEADER.size] = _HEADER.pack(time.monotonic(), len(text))
