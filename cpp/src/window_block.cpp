@@ -298,30 +298,74 @@ typename WindowBlock<T>::Position WindowBlock<T>::inner(const Position& at, int 
 template <class T>
 void WindowBlock<T>::first_level(T* out) {
   const SumAxis& axis = *layout_.axes[0];
+  if (takes_lines()) return sum_lines(out);
   for (Index o = range_.first_begin; o < range_.first_end; ++o) {
     outputs_[0] = o;
-    if (axis.count[static_cast<std::size_t>(o)] > 0) {
-      prefetch_rows(o);
-      if (!slide_source_rows(o)) sum_source_rows(o);
-    }
+    if (axis.count[static_cast<std::size_t>(o)] > 0 && !slide_source_rows(o)) sum_source_rows(o);
     level(1, levels_[0], inner({out, 1, false, false}, 0, o));
   }
 }
 
-// Asks for the rows that windows a little further on will enter; also past the block's end, where the next one begins.
+// Whether lines can be left to one kernel: exact sums of two axes, in place, that no rule treats apart.
 template <class T>
-void WindowBlock<T>::prefetch_rows([[maybe_unused]] Index o) const {
-#if defined(__GNUC__) || defined(__clang__)
-  constexpr Index kBytesAhead = 4096, kLine = 64;
-  const SumAxis& axis = *layout_.axes[0];
-  const auto i = static_cast<std::size_t>(o);
-  const Index moved = o > 0 ? std::max<Index>(0, axis.first[i] - axis.first[i - 1]) : axis.count[i];
-  const Index row = std::max<Index>(1, width_ * static_cast<Index>(sizeof(Source)));
-  if (slab_rows_.size() > 1 || row > kBytesAhead || source_strides_[0] < 0) return;
-  const auto* next = reinterpret_cast<const char*>(
-      source_ + (axis.first[i] + (axis.count[i] - 1) * axis.step + 1 - rows_.begin) * source_strides_[0]);
-  for (Index at = 0; at < moved * row; at += kLine) __builtin_prefetch(next + kBytesAhead + at);
-#endif
+bool WindowBlock<T>::takes_lines() const {
+  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
+  if (depth_ != 2 || lanes_ != 1 || bounded_ || slide_allowed_ || plan_.negated) return false;
+  if (layout_.out_strides[1] != 1 && range_.last_end - range_.last_begin > 1) return false;
+  if (!first.weights.empty() || !last.weights.empty() || last.runs.size() != 1 || last.runs[0].empty) return false;
+  for (Index o = range_.first_begin; o < range_.first_end; ++o)
+    if (first.count[static_cast<std::size_t>(o)] == 0) return false;
+  return true;
+}
+
+template <class T>
+void WindowBlock<T>::sum_lines(T* out) {
+  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
+  const Index line = range_.last_end - range_.last_begin;
+  const bool padding = std::any_of(last.padded.begin(), last.padded.end(), [](std::uint8_t p) { return p != 0; });
+  LineBlock<Source> b{};
+  b.source = source_ - rows_.begin * source_strides_[0];
+  b.row_stride = source_strides_[0];
+  b.width = width_;
+  b.first = first.first.data();
+  b.count = first.count.data();
+  b.step = first.step;
+  b.margin = margin_;
+  b.reach = reach_;
+  b.segments = segments_.data();
+  b.segment_count = static_cast<Index>(segments_.size());
+  b.line = line;
+  b.row = levels_[0];
+  b.work = work_;
+  b.smallest = scanning_ ? smallest_.data() : nullptr;
+  b.largest = scanning_ ? largest_.data() : nullptr;
+  flush();
+  b.out = sums_;
+  for (b.begin = range_.first_begin; b.begin < range_.first_end; b.begin = b.end) {
+    b.end = std::min(range_.first_end, b.begin + capacity_ / line);
+    source_kernels().sum_lines(b);
+    for (Index o = b.begin; o < b.end; ++o) {
+      const bool all = first.padded[static_cast<std::size_t>(o)] != 0;
+      if (padding || all) add_padded_zeros(sums_ + (o - b.begin) * line, all);
+    }
+    divide_lines(out, b.begin, b.end);
+  }
+}
+
+// Lines that are neighbours in memory and have one divisor are divided together.
+template <class T>
+void WindowBlock<T>::divide_lines(T* out, Index begin, Index end) {
+  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
+  const Index line = range_.last_end - range_.last_begin;
+  const auto divisor = [&](Index o) {
+    return plan_.divisor != 0 ? plan_.divisor : first.divisor[static_cast<std::size_t>(o)] * last.runs[0].divisor;
+  };
+  for (Index o = begin, next; o < end; o = next) {
+    next = o + 1;
+    while (next < end && layout_.out_strides[0] == line && divisor(next) == divisor(o)) ++next;
+    T* to = out + o * layout_.out_strides[0] + range_.last_begin * layout_.out_strides[1];
+    finish_run(sums_ + (o - begin) * line, (next - o) * line, divisor(o), to, 0);
+  }
 }
 
 template <class T>
@@ -372,7 +416,7 @@ bool WindowBlock<T>::slide_source_rows(Index o) {
 }
 
 template <class T>
-void WindowBlock<T>::level(int level, Sums in, const Position& at) {
+void WindowBlock<T>::level(int level, const Sums& in, const Position& at) {
   if (level == depth_ - 1) return line(in, at);
   const auto l = static_cast<std::size_t>(level);
   const SumAxis& axis = *layout_.axes[l];
@@ -395,7 +439,7 @@ void WindowBlock<T>::level(int level, Sums in, const Position& at) {
 }
 
 template <class T>
-bool WindowBlock<T>::slide_slabs(int level, Index o, Sums in, Sums out) {
+bool WindowBlock<T>::slide_slabs(int level, Index o, const Sums& in, const Sums& out) {
   const SumAxis& axis = *layout_.axes[static_cast<std::size_t>(level)];
   const auto i = static_cast<std::size_t>(o);
   if (!slide_allowed_ || o == 0 || !slides(level) || axis.count[i - 1] == 0) return false;

@@ -59,23 +59,25 @@ class WindowBlock {
   Index slab(int level) const { return slabs_[static_cast<std::size_t>(level)]; }
 
   void first_level(T* out);
-  void prefetch_rows(Index o) const;
+  bool takes_lines() const;
+  void sum_lines(T* out);
+  void divide_lines(T* out, Index begin, Index end);
   void sum_source_rows(Index o);
   bool slide_source_rows(Index o);
-  void level(int level, Sums in, const Position& at);
-  bool slide_slabs(int level, Index o, Sums in, Sums out);
+  void level(int level, const Sums& in, const Position& at);
+  bool slide_slabs(int level, Index o, const Sums& in, const Sums& out);
   Position inner(const Position& at, int level, Index o) const;
-  void line(Sums in, const Position& at);
-  void sum_line(Sums in, bool empty);
-  void add_padded_zeros(Sums sums, bool all) const;
+  void line(const Sums& in, const Position& at);
+  void sum_line(const Sums& in, bool empty);
+  void add_padded_zeros(const Sums& sums, bool all) const;
   void finish(const Position& at);
   void flush();
-  void finish_run(Sums sums, Index n, Index divisor, T* out, Index line_offset);
-  T resolve(Sums sum, Index divisor, Index line_index);
+  void finish_run(const Sums& sums, Index n, Index divisor, T* out, Index line_offset);
+  T resolve(const Sums& sum, Index divisor, Index line_index);
   template <class Sum>
   void add_cells(Sum& sum, int axis, const Source* at, std::int64_t weight) const;
   const SourceKernels<Source>& source_kernels() const;
-  Index round_sums(Sums in, Index n, const SumDivisor& divisor, T* out);
+  Index round_sums(const Sums& in, Index n, const SumDivisor& divisor, T* out);
   Sums reserve(std::vector<double>& storage, Index n) const;
 
   const SumPlan& plan_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Index kLargestDivisor = Index{1} << 50;  // of the fast quotients: exact in a double, remainders too
 
-void fill_zero(Sums sums, Index n) {
+void fill_zero(const Sums& sums, Index n) {
   std::fill_n(sums.sum, n, 0.0);
   if (sums.low != nullptr) std::fill_n(sums.low, n, 0.0);
   if (sums.bound != nullptr) std::fill_n(sums.bound, n, 0.0);
@@ -26,7 +26,7 @@ SumDivisor divisor_of(Index n) {
 }  // namespace
 
 template <class T>
-void WindowBlock<T>::line(Sums in, const Position& at) {
+void WindowBlock<T>::line(const Sums& in, const Position& at) {
   const SumAxis& axis = *layout_.axes.back();
   if (!axis.weights.empty() && !at.empty)
     kernels_.scale[mode_base<T> + bounded_](in + margin_, axis.weights.data() + columns_.begin, lanes_,
@@ -39,7 +39,7 @@ void WindowBlock<T>::line(Sums in, const Position& at) {
 }
 
 template <class T>
-void WindowBlock<T>::sum_line(Sums in, bool empty) {
+void WindowBlock<T>::sum_line(const Sums& in, bool empty) {
   const SumAxis& axis = *layout_.axes.back();
   const Index begin = range_.last_begin, end = range_.last_end;
   const Sums out = sums_ + pending_;
@@ -59,7 +59,7 @@ void WindowBlock<T>::sum_line(Sums in, bool empty) {
 
 // A padded zero among the terms makes a negative zero positive and changes nothing else.
 template <class T>
-void WindowBlock<T>::add_padded_zeros(Sums sums, bool all) const {
+void WindowBlock<T>::add_padded_zeros(const Sums& sums, bool all) const {
   const SumAxis& axis = *layout_.axes.back();
   const Index begin = range_.last_begin, end = range_.last_end;
   const auto add = [&](Index o) {
@@ -123,7 +123,7 @@ void WindowBlock<T>::flush() {
 }
 
 template <class T>
-Index WindowBlock<T>::round_sums(Sums in, Index n, const SumDivisor& divisor, T* out) {
+Index WindowBlock<T>::round_sums(const Sums& in, Index n, const SumDivisor& divisor, T* out) {
   std::int32_t* undecided = undecided_.data();
   if constexpr (std::is_same_v<T, Float16>)
     return kernels_.finish_f16[bounded_](in, n, divisor, out, undecided);
@@ -136,7 +136,7 @@ Index WindowBlock<T>::round_sums(Sums in, Index n, const SumDivisor& divisor, T*
 }
 
 template <class T>
-void WindowBlock<T>::finish_run(Sums sums, Index n, Index divisor, T* out, Index line_offset) {
+void WindowBlock<T>::finish_run(const Sums& sums, Index n, Index divisor, T* out, Index line_offset) {
   if (divisor >= kLargestDivisor || divisor <= -kLargestDivisor) {
     for (Index i = 0; i < n; ++i) out[i] = resolve(sums + i, divisor, line_offset + i);
     return;
@@ -150,7 +150,7 @@ void WindowBlock<T>::finish_run(Sums sums, Index n, Index divisor, T* out, Index
 
 // A quotient, exactly: from the sum's parts if they are exact, else from the cells of output `line_index` of the line.
 template <class T>
-T WindowBlock<T>::resolve(Sums sum, Index divisor, Index line_index) {
+T WindowBlock<T>::resolve(const Sums& sum, Index divisor, Index line_index) {
   typename ExactSums<Source>::terms exact;
   if (!bounded_ || sum.bound[0] == 0.0) {
     exact.add(sum.sum[0]);

@@ -23,7 +23,11 @@ struct Sums {
   double* bound = nullptr;
 };
 
-inline Sums operator+(Sums a, Index offset) noexcept {
+// Files that are compiled once per instruction set keep it to themselves: the linker must not merge copies.
+#ifdef HALFULP_ISA_NAMESPACE
+static
+#endif
+inline Sums operator+(const Sums& a, Index offset) noexcept {
   return {a.sum + offset, a.low == nullptr ? nullptr : a.low + offset, a.bound == nullptr ? nullptr : a.bound + offset};
 }
 
@@ -53,6 +57,23 @@ struct MagnitudeRange {
 template <class Source>
 using magnitude_bits = std::conditional_t<sizeof(Source) == 4, std::uint32_t, std::uint64_t>;
 
+// Many lines of a plane at once, for the commonest case: two axes, one lane, exact sums without weights. Line o adds
+// `count[o]` rows from `first[o]` on and then its segments; sums of line o stand at out + (o - begin) * line.
+template <class Source>
+struct LineBlock {
+  const Source* source;  // row 0, first column
+  Index row_stride, width;
+  const Index* first;
+  const Index* count;
+  Index step, begin, end;
+  Index margin, reach;  // of a row of sums, as in SumAxis
+  const SumSegment* segments;
+  Index segment_count, line;
+  Sums row, work, out;
+  magnitude_bits<Source>* smallest;  // null: no scan
+  magnitude_bits<Source>* largest;
+};
+
 template <class Source>
 struct SourceKernels {
   MagnitudeRange (*scan)(const Source* x, Index n);
@@ -60,27 +81,28 @@ struct SourceKernels {
   void (*scan_columns)(const Source* const* rows, Index count, Index n, magnitude_bits<Source>* smallest,
                        magnitude_bits<Source>* largest);
   // out = the weighted sum of `count` >= 1 rows; weights may be null. Index 0: exact, 1: bounded.
-  void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, Sums out);
+  void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out);
   // out += entering - leaving, exactly.
-  void (*slide)(const Source* leaving, const Source* entering, Index n, Sums out);
+  void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
+  void (*sum_lines)(const LineBlock<Source>& block);
 };
 
 struct SumKernels {
   SourceKernels<float> f32;
   SourceKernels<double> f64;
   // By SumMode: the same for rows that are sums already, at offsets from `in`.
-  void (*add_sums[kSumModes])(Sums in, const Index* offsets, const double* weights, Index count, Index n, Sums out);
-  void (*slide_sums[kSumModes])(Sums leaving, Sums entering, Index n, Sums out);
+  void (*add_sums[kSumModes])(const Sums& in, const Index* offsets, const double* weights, Index count, Index n, const Sums& out);
+  void (*slide_sums[kSumModes])(const Sums& leaving, const Sums& entering, Index n, const Sums& out);
   // Sums along a row of `width` values; `work` has room for another.
-  void (*add_segment[kSumModes])(Sums in, Index width, const SumSegment& segment, Sums work, Sums out);
+  void (*add_segment[kSumModes])(const Sums& in, Index width, const SumSegment& segment, const Sums& work, const Sums& out);
   // The same where every place of a row holds `lanes` neighbouring values.
-  void (*add_lane_segment[kSumModes])(Sums in, Index lanes, const SumSegment& segment, Sums out);
-  void (*scale[kSumModes])(Sums values, const double* weights, Index lanes, Index n);
+  void (*add_lane_segment[kSumModes])(const Sums& in, Index lanes, const SumSegment& segment, const Sums& out);
+  void (*scale[kSumModes])(const Sums& values, const double* weights, Index lanes, Index n);
   // Rounds sums / divisor; the positions of undecided quotients go to `undecided`, their number is returned.
-  Index (*finish_f16[2])(Sums in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);
-  Index (*finish_bf16[2])(Sums in, Index n, const SumDivisor& divisor, BFloat16* out, std::int32_t* undecided);
-  Index (*finish_f32[2])(Sums in, Index n, const SumDivisor& divisor, float* out, std::int32_t* undecided);
-  Index (*finish_f64[2])(Sums in, Index n, const SumDivisor& divisor, double* out, std::int32_t* undecided);
+  Index (*finish_f16[2])(const Sums& in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);
+  Index (*finish_bf16[2])(const Sums& in, Index n, const SumDivisor& divisor, BFloat16* out, std::int32_t* undecided);
+  Index (*finish_f32[2])(const Sums& in, Index n, const SumDivisor& divisor, float* out, std::int32_t* undecided);
+  Index (*finish_f64[2])(const Sums& in, Index n, const SumDivisor& divisor, double* out, std::int32_t* undecided);
 };
 
 HALFULP_KERNEL_TABLE(SumKernels, sum_kernels)

@@ -41,7 +41,7 @@ inline double quotient(double sum, const SumDivisor& d) {
 // and both round alike. If q is a midpoint, it has so few bits that q * n is exact: it shows whether q is the quotient
 // itself. A quotient by a power of two is always exact.
 template <class T>
-Index finish_exact(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
+Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
   if (d.power_of_two) {
     for (Index i = 0; i < n; ++i) out[i] = round_to<T>(in.sum[i] * d.inverse);
     return 0;
@@ -58,7 +58,7 @@ Index finish_exact(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t* 
 // float16, exact sums below 2^27. The quotient is never within an error of q of a midpoint without being on it: the
 // difference sum - n * midpoint is a multiple of 2^-25, and if it is not 0, then the quotient is 2^-25 / n away from the
 // midpoint, more than the 2^-52 * |sum / n| that q can be off. So rounding twice is as good as once.
-Index finish_f16_exact(Sums in, Index n, const SumDivisor& d, Float16* out, std::int32_t*) {
+Index finish_f16_exact(const Sums& in, Index n, const SumDivisor& d, Float16* out, std::int32_t*) {
   for (Index i = 0; i < n; ++i) out[i] = round_to<Float16>(quotient(in.sum[i], d));
   return 0;
 }
@@ -70,7 +70,7 @@ constexpr double kBoundMargin = 1.0 + 0x1p-20;
 // Sums with an error bound: both ends of the interval must round alike. The ends' own rounding and the product's are
 // covered by 2^-51 |q|, unless everything is exact.
 template <class T>
-Index finish_bounded(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
+Index finish_bounded(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
   using F = format_of<T>;
   const double inverse = std::fabs(d.inverse) * kBoundMargin;
   const double relative = d.power_of_two ? 0.0 : 0x1p-51;
@@ -88,7 +88,7 @@ Index finish_bounded(Sums in, Index n, const SumDivisor& d, T* out, std::int32_t
 // operation, and (r + low) / n, off by a few 2^-53 of itself, completes q: the quotient is q + c ± 2^-50 |c| ± bound / n.
 // Near the ends of the exponent range remainders lose bits: such quotients are left undecided, except zero itself.
 template <int Mode>
-Index finish_f64(Sums in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
+Index finish_f64(const Sums& in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
   const double inverse = std::fabs(d.inverse) * kBoundMargin;
   const double relative = d.power_of_two ? 0.0 : 0x1p-50;
   return collect_undecided(n, undecided, [=](Index i) {

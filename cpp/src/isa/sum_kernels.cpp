@@ -61,7 +61,7 @@ inline Value term(const Source* row, Index i) {
 }
 
 template <int Mode, class Source, int Count>
-void add_few_rows(const Source* const* rows, Index n, Sums out) {
+void add_few_rows(const Source* const* rows, Index n, const Sums& out) {
   const Source* a = rows[0];
   const Source* b = rows[Count > 1 ? 1 : 0];
   const Source* c = rows[Count > 2 ? 2 : 0];
@@ -74,7 +74,7 @@ void add_few_rows(const Source* const* rows, Index n, Sums out) {
 }
 
 template <int Mode, class Source>
-void add_many_rows(const Source* const* rows, const double* weights, Index count, Index n, Sums out) {
+void add_many_rows(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out) {
   for (Index begin = 0; begin < n; begin += kTile) {
     const Index end = begin + kTile < n ? begin + kTile : n;
     for (Index r = 0; r < count; ++r) {
@@ -95,7 +95,7 @@ void add_many_rows(const Source* const* rows, const double* weights, Index count
 }
 
 template <int Mode, class Source>
-void add_rows(const Source* const* rows, const double* weights, Index count, Index n, Sums out) {
+void add_rows(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out) {
   if (weights != nullptr || count > 3) return add_many_rows<Mode>(rows, weights, count, n, out);
   if (count == 1) return add_few_rows<Mode, Source, 1>(rows, n, out);
   if (count == 2) return add_few_rows<Mode, Source, 2>(rows, n, out);
@@ -111,7 +111,7 @@ inline Value renormalised(const Value& a) {
 }
 
 template <int Mode, class Source>
-void slide(const Source* leaving, const Source* entering, Index n, Sums out) {
+void slide(const Source* leaving, const Source* entering, Index n, const Sums& out) {
   for (Index i = 0; i < n; ++i) {
     Value v = load<Mode>(out, i);
     if (entering != nullptr) v = add<Mode>(v, term<Mode>(entering, i));
@@ -121,7 +121,7 @@ void slide(const Source* leaving, const Source* entering, Index n, Sums out) {
 }
 
 template <int Mode>
-void slide_sums(Sums leaving, Sums entering, Index n, Sums out) {
+void slide_sums(const Sums& leaving, const Sums& entering, Index n, const Sums& out) {
   for (Index i = 0; i < n; ++i) {
     Value v = load<Mode>(out, i);
     if (entering.sum != nullptr) v = add<Mode>(v, load<Mode>(entering, i));
@@ -131,7 +131,7 @@ void slide_sums(Sums leaving, Sums entering, Index n, Sums out) {
 }
 
 template <int Mode>
-void add_sums(Sums in, const Index* offsets, const double* weights, Index count, Index n, Sums out) {
+void add_sums(const Sums& in, const Index* offsets, const double* weights, Index count, Index n, const Sums& out) {
   for (Index begin = 0; begin < n; begin += kTile) {
     const Index end = begin + kTile < n ? begin + kTile : n;
     for (Index r = 0; r < count; ++r) {
@@ -148,7 +148,7 @@ void add_sums(Sums in, const Index* offsets, const double* weights, Index count,
 }
 
 template <int Mode>
-void scale(Sums values, const double* weights, Index lanes, Index n) {
+void scale(const Sums& values, const double* weights, Index lanes, Index n) {
   for (Index cell = 0; cell < n; ++cell) {
     if (weights[cell] == 1.0) continue;
     for (Index i = cell * lanes; i < (cell + 1) * lanes; ++i)
@@ -158,7 +158,7 @@ void scale(Sums values, const double* weights, Index lanes, Index n) {
 
 // `Count` > 0 and the two steps > 0 are fixed at compile time.
 template <int Mode, int Count, int FirstStep, int OutputStep>
-void add_short(Sums in, const SumSegment& g, Sums out) {
+void add_short(const Sums& in, const SumSegment& g, const Sums& out) {
   const Index first_step = FirstStep >= 0 ? FirstStep : g.first_step;
   const Index output_step = OutputStep > 0 ? OutputStep : g.output_step;
   const Index count = Count > 0 ? Count : g.count;
@@ -172,7 +172,7 @@ void add_short(Sums in, const SumSegment& g, Sums out) {
 }
 
 template <int Mode, int Count>
-void add_short_by_step(Sums in, const SumSegment& g, Sums out) {
+void add_short_by_step(const Sums& in, const SumSegment& g, const Sums& out) {
   if (g.output_step == 1) {
     if (g.first_step == 1) return add_short<Mode, Count, 1, 1>(in, g, out);
     if (g.first_step == 2) return add_short<Mode, Count, 2, 1>(in, g, out);
@@ -187,7 +187,7 @@ void add_short_by_step(Sums in, const SumSegment& g, Sums out) {
 // Long windows that overlap, by doubling: sums of 2^b neighbours come from two sums of 2^(b-1), and a window is made of
 // those that the bits of its length name. 2 log2(count) additions for each cell.
 template <int Mode>
-void add_by_doubling(Sums in, Index width, const SumSegment& g, Sums work, Sums out) {
+void add_by_doubling(const Sums& in, Index width, const SumSegment& g, const Sums& work, const Sums& out) {
   Sums current = in + g.first;
   width -= g.first;
   Index done = 0;
@@ -212,7 +212,7 @@ void add_by_doubling(Sums in, Index width, const SumSegment& g, Sums work, Sums 
 
 // A long window on its own: eight partial sums, so that additions do not wait for each other.
 template <int Mode>
-void add_long(Sums in, const SumSegment& g, Sums out) {
+void add_long(const Sums& in, const SumSegment& g, const Sums& out) {
   constexpr Index kLanes = 8;
   for (Index t = 0; t < g.length; ++t) {
     const Sums from = in + (g.first + t * g.first_step);
@@ -230,7 +230,7 @@ void add_long(Sums in, const SumSegment& g, Sums out) {
 }
 
 template <int Mode>
-void add_segment(Sums in, Index width, const SumSegment& g, Sums work, Sums out) {
+void add_segment(const Sums& in, Index width, const SumSegment& g, const Sums& work, const Sums& out) {
   switch (g.count) {
     case 1: return add_short_by_step<Mode, 1>(in, g, out);
     case 2: return add_short_by_step<Mode, 2>(in, g, out);
@@ -244,7 +244,7 @@ void add_segment(Sums in, Index width, const SumSegment& g, Sums work, Sums out)
 }
 
 template <int Mode, int Count>
-void add_lanes(Sums in, Index lanes, const SumSegment& g, Sums out) {
+void add_lanes(const Sums& in, Index lanes, const SumSegment& g, const Sums& out) {
   for (Index t = 0; t < g.length; ++t) {
     const Sums a = in + (g.first + t * g.first_step) * lanes;
     const Sums b = a + (Count > 1 ? g.step * lanes : 0);
@@ -264,10 +264,73 @@ void add_lanes(Sums in, Index lanes, const SumSegment& g, Sums out) {
 }
 
 template <int Mode>
-void add_lane_segment(Sums in, Index lanes, const SumSegment& g, Sums out) {
+void add_lane_segment(const Sums& in, Index lanes, const SumSegment& g, const Sums& out) {
   if (g.count == 1) return add_lanes<Mode, 1>(in, lanes, g, out);
   if (g.count == 2) return add_lanes<Mode, 2>(in, lanes, g, out);
   add_lanes<Mode, 3>(in, lanes, g, out);
+}
+
+// Adds up to three rows to a row of sums (or starts it), and takes the magnitudes of the last `Scan` of them.
+template <int Mode, class Source, int Count, bool Start, int Scan>
+void add_group(const LineBlock<Source>& b, const Source* first_row, Index row_step) {
+  const Source* rows[3] = {first_row, first_row + row_step, first_row + 2 * row_step};
+  const Source *x = rows[0], *y = rows[Count > 1 ? 1 : 0], *z = rows[Count > 2 ? 2 : 0];
+  const Sums out = b.row + b.margin;
+  const Index n = b.width;
+  for (Index i = 0; i < n; ++i) {
+    Value v = term<Mode>(x, i);
+    if constexpr (Count > 1) v = add<Mode>(v, term<Mode>(y, i));
+    if constexpr (Count > 2) v = add<Mode>(v, term<Mode>(z, i));
+    if constexpr (!Start) v = add<Mode>(load<Mode>(out, i), v);
+    store<Mode>(out, i, v);
+  }
+  if constexpr (Scan > 0) scan_few_columns<Source, Scan>(rows + Count - Scan, n, b.smallest, b.largest);
+}
+
+// `fresh` of the rows have not been scanned.
+template <int Mode, class Source, bool Start, bool Scan>
+void add_group_of(const LineBlock<Source>& b, const Source* row, Index row_step, Index count, Index fresh) {
+  if (count == 1) return add_group<Mode, Source, 1, Start, Scan ? 1 : 0>(b, row, row_step);
+  if (count == 2) return add_group<Mode, Source, 2, Start, Scan ? 2 : 0>(b, row, row_step);
+  if (fresh <= 2) return add_group<Mode, Source, 3, Start, Scan ? 2 : 0>(b, row, row_step);
+  add_group<Mode, Source, 3, Start, Scan ? 3 : 0>(b, row, row_step);
+}
+
+// Asks for what lies a page further on than the rows that line o brings in.
+template <class Source>
+inline void prefetch_ahead([[maybe_unused]] const LineBlock<Source>& b, [[maybe_unused]] Index o) {
+#if defined(__GNUC__) || defined(__clang__)
+  constexpr std::uintptr_t kAhead = 4096, kCacheLine = 64;
+  const auto row_bytes = static_cast<std::uintptr_t>(b.width) * sizeof(Source);
+  const Index moved = o > b.begin ? b.first[o] - b.first[o - 1] : b.count[o];
+  if (moved <= 0 || row_bytes > kAhead) return;
+  const auto next = reinterpret_cast<std::uintptr_t>(b.source + (b.first[o] + (b.count[o] - 1) * b.step) * b.row_stride);
+  for (std::uintptr_t at = 0; at < static_cast<std::uintptr_t>(moved) * row_bytes; at += kCacheLine)
+    __builtin_prefetch(reinterpret_cast<const char*>(next + kAhead + at));
+#endif
+}
+
+template <int Mode, class Source, bool Scan>
+void sum_lines_of(const LineBlock<Source>& b) {
+  const Index row_step = b.step * b.row_stride;
+  for (Index o = b.begin; o < b.end; ++o) {
+    prefetch_ahead(b, o);
+    const Source* row = b.source + b.first[o] * b.row_stride;
+    Index count = b.count[o];
+    // Rows in the window before were scanned with it.
+    const bool known = o > b.begin && count == 3 && b.step == 1 && b.first[o - 1] + b.count[o - 1] > b.first[o];
+    add_group_of<Mode, Source, true, Scan>(b, row, row_step, count < 3 ? count : 3, known ? 2 : 3);
+    for (count -= 3, row += 3 * row_step; count > 0; count -= 3, row += 3 * row_step)
+      add_group_of<Mode, Source, false, Scan>(b, row, row_step, count < 3 ? count : 3, 3);
+    const Sums out = b.out + (o - b.begin) * b.line;
+    for (Index i = 0; i < b.segment_count; ++i) add_segment<Mode>(b.row, b.reach, b.segments[i], b.work, out);
+  }
+}
+
+template <int Mode, class Source>
+void sum_lines(const LineBlock<Source>& b) {
+  if (b.smallest != nullptr) return sum_lines_of<Mode, Source, true>(b);
+  sum_lines_of<Mode, Source, false>(b);
 }
 
 }  // namespace
@@ -277,11 +340,13 @@ const SumKernels& sum_kernels() {
       {scan<float, std::uint32_t>,
        scan_columns<float>,
        {add_rows<kSingleExact, float>, add_rows<kSingleBounded, float>},
-       slide<kSingleExact, float>},
+       slide<kSingleExact, float>,
+       sum_lines<kSingleExact, float>},
       {scan<double, std::uint64_t>,
        scan_columns<double>,
        {add_rows<kDoubleExact, double>, add_rows<kDoubleBounded, double>},
-       slide<kDoubleExact, double>},
+       slide<kDoubleExact, double>,
+       sum_lines<kDoubleExact, double>},
       {add_sums<0>, add_sums<1>, add_sums<2>, add_sums<3>},
       {slide_sums<0>, slide_sums<1>, slide_sums<2>, slide_sums<3>},
       {add_segment<0>, add_segment<1>, add_segment<2>, add_segment<3>},
