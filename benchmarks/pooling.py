@@ -46,6 +46,7 @@ def rows() -> list[Row]:
     same = hu.MaxPool((3, 3), stride=1, padding=1)
     average = hu.AvgPool((3, 3), stride=2, padding=1)
     volume = hu.MaxPool((3, 3, 3), stride=2, padding=1)
+    smooth = hu.SmoothMaxPool((3, 3), beta=1.0, stride=2, padding=1)
     return [
         Row("max 3x3 s2 p1", resnet, BIG, goal="<= 1.2 copy, >= 2.5 best peer"),
         Row("max 2x2 s2", hu.MaxPool((2, 2)), BIG, goal="<= 1.2 copy, >= 2.5 best peer"),
@@ -55,6 +56,15 @@ def rows() -> list[Row]:
         Row("max 3x3 s2 p1, JVP", resnet, BIG, "jvp", goal="<= 2 forward"),
         Row("avg 3x3 s2 p1", average, BIG, goal="<= 1.5 copy, >= 2 best peer"),
         Row("avg 3x3 s2 p1 + VJP", average, BIG, "vjp", goal=">= 10 PyTorch"),
+        Row("avg 3x3 s2 p1, JVP", average, BIG, "jvp"),
+        Row("avg 3x3 s2 p1, channels-last", average, BIG, channels_last=True),
+        Row("avg 3x3 s2 p1, float64", average, BIG, dtype=np.float64, goal="<= 2.2 of float32"),
+        Row("avg 3x3 s2 p1, float16", average, BIG, dtype=np.float16),
+        Row("avg 3x3 s2 p1, bfloat16", average, BIG, dtype=BFLOAT16),
+        Row("avg 3x3 s1 p1", hu.AvgPool((3, 3), stride=1, padding=1), MEDIUM),
+        Row("avg 31x31 s1 p15", hu.AvgPool((31, 31), stride=1, padding=15), MEDIUM, goal="<= 2 of 3x3 s1"),
+        Row("avg 1-D k3 s2 p1", hu.AvgPool((3,), stride=2, padding=1), (32, 64, 4096)),
+        Row("avg 3-D k3 s2 p1", hu.AvgPool((3, 3, 3), stride=2, padding=1), VOLUME),
         Row("max 13x13 s1 p6", hu.MaxPool((13, 13), stride=1, padding=6), (1, 256, 20, 20), goal="> every peer"),
         Row("max 31x31 s1 p15", hu.MaxPool((31, 31), stride=1, padding=15), MEDIUM, goal="<= 2 of 3x3 s1"),
         Row("max 3-D k2", hu.MaxPool((2, 2, 2)), VOLUME, goal=">= 10 PyTorch"),
@@ -70,7 +80,12 @@ def rows() -> list[Row]:
         Row("adaptive avg 7x7", hu.AdaptiveAvgPool((7, 7)), BIG, goal=">= 2.5 PyTorch"),
         Row("global max", hu.GlobalMaxPool(2), BIG, goal=">= 1 PyTorch"),
         Row("global avg", hu.GlobalAvgPool(2), BIG, goal=">= 1 PyTorch"),
-        Row("smooth max 3x3 s2 p1", hu.SmoothMaxPool((3, 3), beta=1.0, stride=2, padding=1), (1, 64, 56, 56)),
+        Row("adaptive avg 7x7 + VJP", hu.AdaptiveAvgPool((7, 7)), BIG, "vjp"),
+        Row("global avg + VJP", hu.GlobalAvgPool(2), BIG, "vjp"),
+        Row("smooth max 3x3 s2 p1", smooth, (1, 64, 56, 56)),
+        Row("smooth max 3x3 s2 p1, JVP", smooth, (1, 64, 56, 56), "jvp"),
+        Row("smooth max 3x3 s2 p1 + VJP", smooth, (1, 64, 56, 56), "vjp"),
+        Row("smooth max 3x3 s2 p1, float64", smooth, (1, 64, 56, 56), dtype=np.float64),
         Row("tiny max 3x3 s2 p1", resnet, (1, 4, 8, 8), goal=">= 1 PyTorch"),
     ]
 
