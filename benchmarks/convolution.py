@@ -16,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks import convolution_peers as peers
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 import halfulp as hu
+from benchmarks import convolution_peers as peers
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[], Sequence[Any]]
