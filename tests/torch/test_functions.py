@@ -102,6 +102,50 @@ def test_every_window_is_accepted_and_refused_as_by_pytorch(
             assert torch.equal(ours(x, *arguments), expected)
 
 
+def outcome(function: Any, tensors: list[torch.Tensor], arguments: tuple[Any, ...]) -> list[torch.Tensor] | None:
+    """The value and the gradients of the sum of its squares, or None where the call is refused."""
+    leaves = [t.clone().requires_grad_() for t in tensors]
+    try:
+        output = function(*leaves, *arguments)
+    except RuntimeError:
+        return None
+    return [output, *torch.autograd.grad(output.pow(2).sum(), leaves)]
+
+
+@settings(max_examples=300)
+@given(
+    sizes=st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    dilation=st.integers(1, 3),
+    output_padding=st.integers(0, 2),
+    seed=st.integers(0, 99),
+)
+def test_every_convolution_is_accepted_and_refused_as_by_pytorch(
+    sizes: tuple[int, ...], stride: int, padding: int, dilation: int, output_padding: int, seed: int
+) -> None:
+    """Of small integers, whose sums are exact: the value and all gradients equal PyTorch's."""
+    size, kernel, groups, inputs, outputs = sizes
+    generator = torch.Generator().manual_seed(seed)
+
+    def integers(*shape: int) -> torch.Tensor:
+        return torch.randint(-3, 4, shape, generator=generator).double()
+
+    x, bias = integers(2, groups * inputs, size), integers(groups * outputs)
+    for name, weight, arguments in (
+        ("conv1d", integers(groups * outputs, inputs, kernel), (stride, padding, dilation, groups)),
+        (
+            "conv_transpose1d",
+            integers(groups * inputs, outputs, kernel),
+            (stride, padding, output_padding, groups, dilation),
+        ),
+    ):
+        ours, theirs = (outcome(getattr(m, name), [x, weight, bias], arguments) for m in (ht, F))
+        assert (ours is None) == (theirs is None)
+        if ours is not None and theirs is not None:
+            assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 def test_W5_window_larger_than_input_keeps_its_gradient() -> None:
     x = torch.tensor([[[1.0, 5.0], [2.0, 3.0]]], requires_grad=True)
     for ours, theirs in ((ht.max_pool2d, F.max_pool2d), (ht.avg_pool2d, F.avg_pool2d)):

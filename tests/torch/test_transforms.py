@@ -179,3 +179,42 @@ def test_no_transform_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.vmap(torch.func.grad(lambda x: ht.max_pool2d(x, 2).sum()))(torch.randn(2, 1, 4, 4))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointing_recomputes_the_same_gradient(reentrant: bool) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.randn(1, 2, 6, 6, requires_grad=True)
+
+    def block(a: torch.Tensor) -> torch.Tensor:
+        return ht.avg_pool2d(ht.max_pool2d(a.sin(), 3, 1, 1), 2)
+
+    (plain,) = torch.autograd.grad(block(x).sum(), x)
+    checkpointed = x.detach().clone().requires_grad_()
+    checkpoint(block, checkpointed, use_reentrant=reentrant).sum().backward()
+    assert torch.equal(checkpointed.grad, plain)
+
+
+def test_a_tensor_subclass_goes_through_the_dispatcher() -> None:
+    class Image(torch.Tensor):
+        pass
+
+    image = torch.arange(16.0).reshape(1, 4, 4).as_subclass(Image)
+    assert isinstance(ht.max_pool2d(image, 2), Image)
+    assert ht.max_pool2d(image, 2).tolist() == [[[5.0, 7.0], [13.0, 15.0]]]
+
+
+def test_gradients_of_a_functional_call_per_sample() -> None:
+    """vmap(grad) of a model with convolutions: weights mapped by nothing, cotangents by the batch."""
+    model = torch.nn.Sequential(ht.Conv1d(1, 2, 2), ht.MaxPool1d(2), torch.nn.Flatten(0)).double()
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    batch = torch.randn(3, 1, 5, dtype=torch.float64)
+
+    def loss(values: dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(model, values, (x,)).pow(2).sum()
+
+    mapped = torch.vmap(torch.func.grad(loss), (None, 0))(parameters, batch)
+    for i, x in enumerate(batch):
+        one = torch.func.grad(loss)(parameters, x)
+        assert all(torch.equal(mapped[name][i], one[name]) for name in one)

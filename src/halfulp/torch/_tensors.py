@@ -100,6 +100,9 @@ def memory_format(like: Tensor) -> torch.memory_format:
 
 def in_format_of(like: Tensor, output: Any) -> Tensor:
     """An output array as a tensor in the memory format that PyTorch would give it for an input like this."""
+    if like.is_contiguous():
+        tensor = as_tensor(output)
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
     return in_format(memory_format(like), like.dim(), output)
 
 
