@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from halfulp.dispatch import indices
 from halfulp.jax._codec import decode
+from halfulp.kernels._convolution import call_of
 
 Memory: TypeAlias = tuple[memoryview, str, tuple[int, ...]]
 
@@ -37,24 +38,40 @@ def run(work: str, record: str, arguments: Sequence[Memory], results: Sequence[M
     elif kind == "spread":
         outputs[0][...] = op.vjp(np.zeros(outputs[0].shape, outputs[0].dtype))[1](inputs[0])[0]
     elif kind == "tangent":
-        given = iter(inputs[1 if op.arity == 1 else 2 :])
-        tangents = [next(given) if flag else None for flag in which]
-        outputs[0][...] = op.jvp(_primals(op, inputs, which), tangents)[1]
+        outputs[0][...] = _tangent(op, inputs, which)
     else:
-        cotangents = op.vjp(*_primals(op, inputs, which))[1](inputs[-1])
-        wanted = [c for c, flag in zip(cotangents, which, strict=False) if flag]
+        wanted = [c for c, flag in zip(_cotangents(op, inputs, which), which, strict=False) if flag]
         for output, cotangent in zip(outputs, wanted, strict=True):
             output[...] = cotangent
 
 
-def _primals(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> list[NDArray[Any]]:
+def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[Any]:
+    """The output's tangent alone: the value has been computed elsewhere."""
     if op.arity == 1:
-        return inputs[:1]
-    x, weight = inputs[:2]
-    if not which[2]:
-        return [x, weight]
-    out_shape = op.output_shape(x.shape, weight.shape)
-    return [x, weight, np.zeros(out_shape[-op.ndim - 1], x.dtype)]
+        return np.asarray(op.jvp(inputs[:1], inputs[1:])[1])
+    x, weight, *given = inputs
+    tangents = iter(given)
+    dx, dweight, dbias = (next(tangents) if flag else None for flag in which)
+    products = [(a, w) for a, w in ((dx, weight), (x, dweight)) if a is not None and w is not None]
+    if products:
+        return np.asarray(call_of(op, (x, weight)).push(products, dbias))
+    bias = np.zeros(op.output_shape(x.shape, weight.shape)[-op.ndim - 1], x.dtype)
+    return np.asarray(op.jvp((x, weight, bias), (None, None, dbias))[1])
+
+
+def _cotangents(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> tuple[Any, ...]:
+    """The cotangents that are wanted, None for the others, without the value."""
+    if op.arity == 1:
+        x, g = inputs
+        found: tuple[Any, ...] = op.vjp(x)[1](g)
+        return found
+    x, weight, g = inputs
+    call = call_of(op, (x, weight))
+    return (
+        call.pull_input(g, weight, x.shape) if which[0] else None,
+        call.pull_weight(g, x, weight) if which[1] else None,
+        call.pull_bias(g) if which[2] else None,
+    )
 
 
 def _array(memory: Memory) -> NDArray[Any]:
