@@ -38,8 +38,8 @@ inline double quotient(double sum, const SumDivisor& d) {
 
 // float32 and bfloat16, exact sums whose quotients are zero or normal numbers of T. Let q be within one unit of the
 // quotient. Midpoints between neighbouring T are doubles, so if q is none, no midpoint lies between q and the quotient,
-// and both round alike. If q is a midpoint, it has so few bits that q * n is exact: it shows whether q is the quotient
-// itself. A quotient by a power of two is always exact.
+// and both round alike. If q is a midpoint, it has so few bits (25, and n has 28) that q * n is exact: it shows whether q
+// is the quotient itself. A quotient by a power of two is always exact.
 template <class T>
 Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
   if (d.power_of_two) {
@@ -47,11 +47,12 @@ Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::in
     return 0;
   }
   constexpr std::uint64_t half = std::uint64_t{1} << (52 - format_of<T>::precision);
+  const bool few_bits = std::fabs(d.value) < 0x1p28;
   return collect_undecided(n, undecided, [=](Index i) {
     const double sum = in.sum[i];
     const double q = quotient(sum, d);
     out[i] = round_to<T>(q);
-    return ((std::bit_cast<std::uint64_t>(q) & (2 * half - 1)) != half) | (q * d.value == sum);
+    return ((std::bit_cast<std::uint64_t>(q) & (2 * half - 1)) != half) | (few_bits & (q * d.value == sum));
   });
 }
 
