@@ -147,3 +147,25 @@ def test_an_average_whose_divisors_have_no_common_denominator(same):
     g = np.random.default_rng(1).standard_normal(output.shape).astype(np.float32)
     (dx,) = jax.jit(lambda x, g: jax.vjp(lambda x: halfulp.jax.apply(op, x), x)[1](g))(x, g)
     assert same(dx, pullback(g)[0])
+
+
+def test_scan_checkpoint_and_cond(same):
+    """Control flow and rematerialization see ordinary primitives."""
+    x = data((1, 8, 8))
+    op = hu.MaxPool((3, 3), stride=1, padding=1)
+
+    def thrice(x):
+        return jax.lax.scan(
+            lambda x, _: (jax.checkpoint(lambda x: halfulp.jax.apply(op, x))(x), None), x, None, length=3
+        )[0]
+
+    first, pull_first = op.vjp(x)
+    second, pull_second = op.vjp(first)
+    third, pull_third = op.vjp(second)
+    g = data(third.shape, 1)
+    value, pullback = jax.vjp(jax.jit(thrice), x)
+    assert same(value, third)
+    assert same(pullback(g)[0], pull_first(pull_second(pull_third(g)[0])[0])[0])
+    chosen = jax.jit(lambda flag, x: jax.lax.cond(flag, lambda x: halfulp.jax.apply(op, x), lambda x: x, x))
+    assert same(chosen(True, x), first)
+    assert same(chosen(False, x), x)
