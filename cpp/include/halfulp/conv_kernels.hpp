@@ -88,8 +88,9 @@ struct ConvKernels {
   AcceptKernel<float> accept_f32;
   AcceptTwofoldKernel accept_f64;
 
-  void (*add_squares)(const double* x, Index n, double* sum);  // sum[i] += x[i]^2
-  double (*largest_magnitude)(const double* x, Index n);       // of the numbers; NaN does not count
+  void (*add_squares)(const double* x, Index n, double* sum);     // sum[i] += x[i]^2
+  void (*add_magnitudes)(const double* x, Index n, double* sum);  // sum[i] += |x[i]|
+  double (*largest_magnitude)(const double* x, Index n);          // of the numbers; NaN does not count
   double (*sum_squares)(const double* x, Index n);
   double (*sum_magnitudes)(const double* x, Index n);
 };

@@ -84,7 +84,7 @@ class GatherEngine {
   // gather_finish.hpp
   void fill_without_terms();
   double largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const;
-  void add_squares(Workspace& work, const double* slab, const SlabLayout& layout, Index channels);
+  void add_sizes(Workspace& work, const double* slab, const SlabLayout& layout, Index channels);
   void finish_reach(Workspace& work, std::size_t source);
   void refine_reach(Workspace& work);
   void mark_padding(Workspace& work, const Tile& tile);
@@ -101,7 +101,7 @@ class GatherEngine {
   const ConvKernels& kernels_;
   const Index packed_bytes_;
   const ProductKernels<S>& products_;
-  const bool correct_, twofold_, stencil_, by_norm_;  // by_norm_: Cauchy–Schwarz rather than largest magnitudes
+  const bool correct_, twofold_, stencil_, by_position_;  // by_position_: bounds for each position, not for the tile
   const Index taps_, depth_;                          // depth_: products of an output, all sources together
   Index block_channels_, block_taps_;                 // a block: some channels with all taps, or some taps of one
   double additions_ = 0;                              // that a product can pass through
@@ -135,7 +135,7 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
       correct_(problem.mode != Mode::fast),
       twofold_(problem.mode == Mode::twofold),
       stencil_(prefers_stencil<T, S>(problem, products_.width)),
-      by_norm_(problem.mode == Mode::wide && !stencil_),
+      by_position_(problem.mode != Mode::fast && !stencil_),
       taps_(problem.taps()),
       depth_(taps_ * problem.channels * static_cast<Index>(problem.sources.size())) {
   block_channels_ = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));

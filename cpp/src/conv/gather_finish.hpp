@@ -41,24 +41,20 @@ double GatherEngine<T, S>::largest_in(const double* slab, const SlabLayout& layo
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::add_squares(Workspace& work, const double* slab, const SlabLayout& layout, Index channels) {
+void GatherEngine<T, S>::add_sizes(Workspace& work, const double* slab, const SlabLayout& layout, Index channels) {
   const Index cells = work.plan.cells();
   double* const squares = work.squares.at_least(1);
   if (!layout.channels_inside) {
-    for (Index c = 0; c < channels; ++c) kernels_.add_squares(slab + c * layout.channel, cells, squares);
+    const auto add = twofold_ ? kernels_.add_magnitudes : kernels_.add_squares;
+    for (Index c = 0; c < channels; ++c) add(slab + c * layout.channel, cells, squares);
     return;
   }
   for (Index i = 0; i < cells; ++i, slab += layout.cell) {
-    double sums[4] = {};
-    Index c = 0;
-    for (; c + 4 <= channels; c += 4)
-      for (Index j = 0; j < 4; ++j) sums[j] += slab[c + j] * slab[c + j];
-    for (; c < channels; ++c) sums[0] += slab[c] * slab[c];
-    squares[i] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    squares[i] += twofold_ ? kernels_.sum_magnitudes(slab, channels) : kernels_.sum_squares(slab, channels);
   }
 }
 
-// The 2-norm of the cells of each position.
+// The 2-norm of the cells of each position; for twofold sums the sum of their magnitudes.
 template <class T, class S>
 void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
   const std::vector<Index>& cells = work.plan.position_cells();
@@ -67,7 +63,7 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     double sum = 0;
     for (const Index tap : work.plan.tap_cells()) sum += squares[cells[i] + tap];
-    reach[i] = std::sqrt(sum);
+    reach[i] = twofold_ ? sum : std::sqrt(sum);
   }
 }
 
@@ -221,7 +217,8 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, I
   if (count == 0 && finite_filters_) return;
   for (Index i = 0; i < positions; ++i) {
     const bool padded = work.padded[static_cast<std::size_t>(i)] != 0;
-    const double value = high[i] + a.bias;
+    const TwoDoubles sum = two_sum(high[i], a.bias);
+    const double value = twofold_ ? sum.high + (low[i] + sum.low) : sum.high;
     const bool spoilt = !finite_filters_ && padded && !std::isfinite(value);  // perhaps by a weight over padding
     if (bad[i] == 0 && !spoilt) continue;
     Sizes position = tile.first;
@@ -229,9 +226,13 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, I
       position[axis] += rest % static_cast<int>(tile.count[axis]);
       rest /= static_cast<int>(tile.count[axis]);
     }
-    double bound = a.base;  // only zero or not matters
-    for (std::size_t s = 0; s < p_.sources.size(); ++s) bound += a.reach[s][i] == 0 || a.size[s] == 0 ? 0.0 : 1.0;
-    out[i] = p_.resolve(n, group, row, position, value, bound, !twofold_ && !spoilt);
+    double bound = a.base;
+    bool all_zero = a.base == 0;
+    for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+      bound += a.reach[s][i] * a.size[s];
+      all_zero = all_zero && (a.reach[s][i] == 0 || a.size[s] == 0);
+    }
+    out[i] = p_.resolve(n, group, row, position, value, all_zero || bound < a.exact, !twofold_ && !spoilt);
   }
 }
 

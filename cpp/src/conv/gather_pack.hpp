@@ -84,13 +84,15 @@ void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* l
     for (Index t = 0; t < taps_; ++t) line[t] = static_cast<S>(as_double(data[offsets[static_cast<std::size_t>(t)]]));
 }
 
-// Its 2-norm, or the sum of its magnitudes.
+// Its 2-norm or, for twofold sums, its largest magnitude; the sum of its magnitudes for a stencil.
 template <class T, class S>
 void GatherEngine<T, S>::measure_filter(std::size_t s, Index group, Index row, const S* line) {
   const Index run = taps_ * p_.channels;
   double size = 0;
   if constexpr (std::is_same_v<S, double>) {
-    size = by_norm_ ? std::sqrt(kernels_.sum_squares(line, run)) : kernels_.sum_magnitudes(line, run);
+    size = kernels_.sum_magnitudes(line, run);
+    if (!std::isfinite(size)) finite_filters_ = false;
+    if (by_position_) size = twofold_ ? kernels_.largest_magnitude(line, run) : std::sqrt(kernels_.sum_squares(line, run));
   } else {
     S largest[8] = {};  // only finiteness is asked for; a NaN or an infinity times zero is NaN
     Index k = 0;

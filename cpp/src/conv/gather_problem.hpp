@@ -60,29 +60,33 @@ struct GatherProblem {
     return true;
   }
 
-  // The correctly rounded value of an output whose sum came out as `value`; a `bound` of 0 says that every
-  // term is known to be a zero, `trusted` that an infinity or NaN can only come from the terms.
-  T resolve(Index n, Index group, Index row, const Sizes& position, double value, double bound, bool trusted) const {
+  // The correctly rounded value of an output whose sum came out as `value`. `exact` says that the sum is known to be
+  // exact, `trusted` that an infinity or NaN can only come from the terms.
+  T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact, bool trusted) const {
     if (trusted && !std::isfinite(value)) return round_to<T>(value);
     const double first = bias == nullptr ? -0.0 : as_double(bias[(group * rows + row) * bias_stride]);
+    const auto walk = [&](const auto& f) { for_each_product(n, group, row, position, f); };
+    ZeroTerms zeros(exact, bias != nullptr, first);
     if (value == 0) {
-      bool any = bias != nullptr, all_zero = true, positive = !std::signbit(first);
-      for_each_product(n, group, row, position, [&](T w, T x) {
-        const double a = as_double(w), b = as_double(x);
-        any = true;
-        all_zero = a * b == 0 && (a == 0 || b == 0);
-        positive = positive || !std::signbit(a * b);
-        return all_zero && !(positive && bound == 0);
-      });
-      if (all_zero && first == 0) return round_to<T>(any && !positive ? -0.0 : 0.0);
+      walk([&](T w, T x) { return zeros.look_at(as_double(w), as_double(x)); });
+      if (zeros.known()) return round_to<T>(zeros.sum());
     }
-    const auto walk = [&](const auto& add) {
-      for_each_product(n, group, row, position, [&](T w, T x) { return add(as_double(w), as_double(x)), true; });
+    if (!std::isfinite(value) && !walk_finds_no_nan(n, group, row, position)) return round_to<T>(value - value);
+    const auto products = [&](const auto& add) {
+      walk([&](T w, T x) { return add(as_double(w), as_double(x)), true; });
     };
-    return round_products<T>(walk, bias == nullptr ? nullptr : &first);
+    return round_products<T>(products, bias == nullptr ? nullptr : &first);
   }
 
  private:
+  // Most sums that are NaN have a NaN among their first terms.
+  bool walk_finds_no_nan(Index n, Index group, Index row, const Sizes& position) const {
+    return for_each_product(n, group, row, position, [](T w, T x) {
+      const double a = as_double(w), b = as_double(x);
+      return a == a && b == b;
+    });
+  }
+
   template <class F>
   bool walk_axis(const Source<T>& source, std::size_t axis, const T* weights, const T* cells, const Sizes& position,
                  const F& f) const {

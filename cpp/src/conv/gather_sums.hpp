@@ -77,15 +77,13 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
   const Index step = block_channels_ * std::max<Index>(1, fitting / block_channels_);
   bool first_block = true;
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    if (by_norm_) std::fill_n(work.squares.at_least(work.plan.cells()), work.plan.cells(), 0.0);
-    double largest = 0;
+    if (by_position_) std::fill_n(work.squares.at_least(work.plan.cells()), work.plan.cells(), 0.0);
     for (Index first = 0; first < p_.channels; first += step) {
       const Index count = std::min(step, p_.channels - first);
       S* const slab = work.slab.at_least((ceil_div(work.plan.cells(), 16) + 1) * 16 * count);
       const SlabLayout layout = stage(work, s, n, group, first, count, slab);
       if constexpr (std::is_same_v<S, double>) {
-        if (by_norm_) add_squares(work, slab, layout, count);
-        else if (correct_) largest = std::max(largest, largest_in(slab, layout, count, work.plan.cells()));
+        if (by_position_) add_sizes(work, slab, layout, count);
       }
       work.rows.resize(static_cast<std::size_t>(padded));
       for (Index i = 0; i < padded; ++i)
@@ -96,8 +94,7 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
         first_block = false;
       });
     }
-    if (by_norm_) finish_reach(work, s);
-    else if (correct_) std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, largest);
+    if (by_position_) finish_reach(work, s);
   }
   work.whole = false;
 }

@@ -50,6 +50,29 @@ struct TwofoldTerms {
   }
 };
 
+// Decides about a sum that came out as zero, term by term: the sum of an exact zero is +0 unless every term is -0.
+class ZeroTerms {
+ public:
+  // `exact` says that the zero is the exact sum, whatever the terms are.
+  ZeroTerms(bool exact, bool has_bias, double bias) : exact_(exact), any_(has_bias) {
+    if (has_bias) look_at(bias, 1.0);
+  }
+
+  // Whether the next term can still change the answer.
+  bool look_at(double a, double b) {
+    any_ = true;
+    const bool zero = (a == 0 || b == 0) && a * b == 0;
+    all_zero_ = all_zero_ && zero;
+    negative_ = negative_ && zero && std::signbit(a * b);
+    return exact_ ? negative_ : all_zero_;
+  }
+  bool known() const { return exact_ || all_zero_; }
+  double sum() const { return any_ && negative_ ? -0.0 : 0.0; }
+
+ private:
+  bool exact_, any_, all_zero_ = true, negative_ = true;
+};
+
 // The correctly rounded sum of the products that `walk` passes to its argument, and of `bias` unless it is null.
 // Products of numbers up to float32 are exact in double, so a twofold sum of them comes first.
 template <class T, class Walk>

@@ -65,7 +65,7 @@ class WeightEngine {
   void finish(Workspace& work, const WeightTask& task);
   void collect(Workspace& work, const WeightTask& task, Index in, Index tap);
   void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
-  T resolve(Index group, Index out, Index in, Index tap, double value, bool all_terms_zero) const;
+  T resolve(Index group, Index out, Index in, Index tap, double value, bool exact) const;
   template <class F>
   bool for_each_product(Index group, Index out, Index in, Index tap, const F& f) const;
   template <class F>

@@ -85,9 +85,10 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
     accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
   }
   for (Index m = 0; m < task.outs; ++m) {
-    const bool all_zero = reach == 0 || sizes[m] == 0;
-    if (bad[m] != 0 || !std::isfinite(high[m]))
-      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, high[m], all_zero);
+    const bool exact = reach == 0 || sizes[m] == 0 || reach * sizes[m] < a.exact;
+    const double value = twofold_ ? high[m] + work.low.at_least(1)[m] : high[m];
+    if (bad[m] != 0 || !std::isfinite(value))
+      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, value, exact);
   }
 }
 
@@ -121,17 +122,11 @@ bool WeightEngine<T, S>::for_each_product(Index group, Index out, Index in, Inde
 
 template <class T, class S>
 T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value,
-                              bool all_terms_zero) const {
+                              bool exact) const {
   if (value == 0) {
-    bool any = false, all_zero = true, positive = false;
-    for_each_product(group, out, in, tap, [&](T y, T x) {
-      const double a = as_double(y), b = as_double(x);
-      any = true;
-      all_zero = a * b == 0 && (a == 0 || b == 0);
-      positive = positive || !std::signbit(a * b);
-      return all_zero && !(positive && all_terms_zero);
-    });
-    if (all_zero) return round_to<T>(any && !positive ? -0.0 : 0.0);
+    ZeroTerms zeros(exact, false, 0);
+    for_each_product(group, out, in, tap, [&](T y, T x) { return zeros.look_at(as_double(y), as_double(x)); });
+    if (zeros.known()) return round_to<T>(zeros.sum());
   }
   const auto walk = [&](const auto& add) {
     for_each_product(group, out, in, tap, [&](T y, T x) { return add(as_double(y), as_double(x)), true; });

@@ -143,6 +143,10 @@ void add_squares(const double* x, Index n, double* sum) {
   for (Index i = 0; i < n; ++i) sum[i] += x[i] * x[i];
 }
 
+void add_magnitudes(const double* x, Index n, double* sum) {
+  for (Index i = 0; i < n; ++i) sum[i] += x[i] < 0 ? -x[i] : x[i];
+}
+
 // The largest magnitude; NaNs do not count. Four vectors in flight hide the latency of the comparison.
 double largest_magnitude(const double* x, Index n) {
   using V = Vector<double>;
@@ -207,6 +211,7 @@ const ConvKernels& conv_kernels() {
                                      accept<float>,
                                      accept_twofold,
                                      add_squares,
+                                     add_magnitudes,
                                      largest_magnitude,
                                      sum_squares,
                                      sum_magnitudes};
