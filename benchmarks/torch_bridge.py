@@ -18,19 +18,7 @@ from torch import nn
 
 import halfulp as hu
 import halfulp.torch as ht
-
-
-def alternate(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Milliseconds of each contender: the best of several rounds in which all take turns."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for call in contenders.values():
-        call()
-    for _ in range(rounds):
-        for name, call in contenders.items():
-            start = time.perf_counter()
-            call()
-            best[name] = min(best[name], 1e3 * (time.perf_counter() - start))
-    return best
+from benchmarks.timing import best_times
 
 
 def forward_and_backward(pool: Callable[..., torch.Tensor], x: torch.Tensor, g: torch.Tensor) -> Callable[[], Any]:
@@ -45,9 +33,9 @@ def pooling(rounds: int, shape: tuple[int, int, int, int] = (32, 64, 112, 112)) 
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     g = torch.randn_like(F.max_pool2d(x, 3, 2, 1))
     functions = {"halfulp": ht.max_pool2d, "torch": F.max_pool2d}
-    forward = alternate({name: lambda f=f: f(x, 3, 2, 1) for name, f in functions.items()}, rounds)
+    forward = best_times({name: lambda f=f: f(x, 3, 2, 1) for name, f in functions.items()}, rounds)
     x.requires_grad_()
-    both = alternate({name: forward_and_backward(f, x, g) for name, f in functions.items()}, rounds)
+    both = best_times({name: forward_and_backward(f, x, g) for name, f in functions.items()}, rounds)
     return {"max_pool2d forward": forward, "max_pool2d forward + backward": both}
 
 
@@ -118,14 +106,14 @@ def network(rounds: int, width: int = 64, batch: int = 8, size: int = 224) -> di
         F.cross_entropy(model(x), target).backward()
 
     return {
-        "network inference": alternate({n: lambda m=m: inference(m) for n, m in models.items()}, rounds),
-        "network training step": alternate({n: lambda m=m: training(m) for n, m in models.items()}, rounds),
+        "network inference": best_times({n: lambda m=m: inference(m) for n, m in models.items()}, rounds),
+        "network training step": best_times({n: lambda m=m: training(m) for n, m in models.items()}, rounds),
     }
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the tables; nonzero exit status where a figure is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks torch_bridge", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--width", type=int, default=64, help="channels of the network's first block")
     parser.add_argument("--no-network", action="store_true")
@@ -136,7 +124,7 @@ def main(arguments: list[str] | None = None) -> None:
     table = Table("work", "halfulp ms", "torch ms", "times faster", title=f"{torch.get_num_threads()} threads, float32")
     for work, times in rows.items():
         ratio = times["torch"] / times["halfulp"]
-        table.add_row(work, f"{times['halfulp']:.1f}", f"{times['torch']:.1f}", f"{ratio:.2f}")
+        table.add_row(work, f"{1e3 * times['halfulp']:.1f}", f"{1e3 * times['torch']:.1f}", f"{ratio:.2f}")
     small = Table("one small call, 1x4x8x8", "µs")
     for name, microseconds in overhead().items():
         small.add_row(name, f"{microseconds:.1f}")

@@ -307,3 +307,14 @@ def test_global_and_smooth_pooling_mean_what_the_records_mean() -> None:
     assert np.array_equal(
         ht.smooth_max_pool1d(x[0], 2, -3.0, 1, 1).numpy(), hu.smooth_max_pool1d(x[0].numpy(), 2, -3.0, 1, 1)
     )
+
+
+def test_threads_are_pytorchs_too() -> None:
+    code = (
+        "import torch, halfulp as hu, halfulp.torch\n"
+        "torch.set_num_threads(1)\n"
+        "assert hu.get_num_threads() == 1\n"
+        "torch.set_num_threads(2)\n"
+        "assert hu.get_num_threads() == 2\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
