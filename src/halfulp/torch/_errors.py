@@ -21,11 +21,33 @@ class TorchShapeError(ShapeError, RuntimeError):
 
 
 class TorchDTypeError(DTypeError, RuntimeError):
-    """An element type that a function of the bridge does not take."""
+    """An element type that a function of the bridge does not take.
+
+    >>> import torch
+    >>> import halfulp.torch as ht
+    >>> try:
+    ...     ht.conv1d(torch.zeros(1, 4), torch.zeros(1, 1, 2, dtype=torch.float64))
+    ... except TorchDTypeError as error:
+    ...     print(error.label)
+    I2
+    """
 
 
 class TorchPolicyError(PolicyError, RuntimeError):
-    """A setting that is not one of the accepted ones, or an input that the chosen policy refuses."""
+    """A setting that is not one of the accepted ones, or an input that the chosen policy refuses.
+
+    >>> import torch
+    >>> import halfulp.torch as ht
+    >>> try:
+    ...     ht.max_pool1d(torch.zeros(1, 4), 2, ties="any")
+    ... except TorchPolicyError as error:
+    ...     print(error)
+    max_pool1d: ties='any': must be one of 'first', 'last', 'all', 'split' [P1]
+    """
+
+
+for _kind in (TorchShapeError, TorchDTypeError, TorchPolicyError):
+    _kind.__module__ = "halfulp.torch"  # where they are public, as tracebacks should say
 
 
 def as_torch_error(error: HalfulpError) -> HalfulpError:

@@ -49,7 +49,13 @@ _CONVOLUTION_FUNCTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Replacement:
-    """What :func:`replace` did: the model, the layers it swapped, and those it left although they look alike."""
+    """What :func:`replace` did: the model, the layers it swapped, and those it left although they look alike.
+
+    >>> import torch
+    >>> report = replace(torch.nn.Sequential(torch.nn.AvgPool1d(2)))
+    >>> report.swapped
+    {'0': 'torch.nn.AvgPool1d -> halfulp.torch.AvgPool1d'}
+    """
 
     model: nn.Module
     swapped: dict[str, str] = field(default_factory=dict)
