@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,3 +87,20 @@ def test_a_subject_object_stays_in_its_process() -> None:
     assert check([mine], plan).passed
     with pytest.raises(SubjectError, match="a subject for other processes must be a name, or module:object"):
         check([mine], plan, jobs=1)
+
+
+def test_shrinking_keeps_a_layout_only_where_it_matters() -> None:
+    arrays = case_of("max_pool/forward/float32/16.0", seed=0).arrays()  # channels last
+    sample = Sample(hu.MaxPool((2, 2), stride=1), arrays)
+    x = arrays.primals[0]
+    assert x is not None
+    assert not x.flags.c_contiguous
+    plain = shrink(sample, lambda s: s.arrays.primals[0] is not None, "forward")
+    kept = shrink(sample, lambda s: not _first(s).flags.c_contiguous, "forward")
+    assert _first(plain).flags.c_contiguous
+    assert not _first(kept).flags.c_contiguous
+    assert _first(kept).size < x.size
+
+
+def _first(sample: Sample) -> Any:
+    return sample.arrays.primals[0]

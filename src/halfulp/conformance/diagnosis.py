@@ -51,7 +51,10 @@ class Alternative:
 def explain(op: Operator, mode: str, arrays: Arrays, got: Answer, want: Answer) -> Alternative | None:
     """The alternative whose answer the subject gave, if there is one; exact matches come before near ones."""
     near = None
+    finite = all(bool(np.isfinite(a).all()) for a in got)
     for other in alternatives(op, mode, arrays):
+        if other.aspect == "value" and not finite:  # infinities and NaN are alike under many rules
+            continue
         try:
             found = other.undo(answer(other.op, mode, other.arrays))
         except (HalfulpError, ValueError):

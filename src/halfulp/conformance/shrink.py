@@ -62,7 +62,12 @@ def _still_fails(candidate: Sample, fails: Callable[[Sample], bool]) -> bool:
 
 def _simpler(sample: Sample) -> Iterator[Sample]:
     """Samples with less structure, the boldest first."""
-    for op, arrays in (*_fewer_planes(sample), *_plainer_records(sample), *_fewer_cells(sample)):
+    for op, arrays in (
+        *_plain_layout(sample),
+        *_fewer_planes(sample),
+        *_plainer_records(sample),
+        *_fewer_cells(sample),
+    ):
         fitted = _fitted(op, arrays)
         if fitted is not None:
             yield fitted
@@ -89,14 +94,27 @@ def _resized(array: Array, shape: Shape) -> Array:
 
 
 def _sliced(arrays: Arrays, position: int, index: tuple[Any, ...]) -> Arrays:
-    """One input and its tangent, cut alike; plain memory order."""
+    """One input and its tangent, cut alike; the order of the axes in memory stays."""
 
     def cut(given: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
-        return tuple(
-            np.ascontiguousarray(a[index]) if i == position and a is not None else a for i, a in enumerate(given)
-        )
+        return tuple(a[index].copy(order="K") if i == position and a is not None else a for i, a in enumerate(given))
 
     return replace(arrays, primals=cut(arrays.primals), tangents=cut(arrays.tangents))
+
+
+def _plain_layout(sample: Sample) -> Iterator[tuple[Operator, Arrays]]:
+    """The input in row-major order."""
+    arrays = sample.arrays
+    x, tangent = arrays.primals[0], arrays.tangents[0]
+    if x is not None and tangent is not None and not x.flags.c_contiguous:
+        yield (
+            sample.op,
+            replace(
+                arrays,
+                primals=(np.ascontiguousarray(x), *arrays.primals[1:]),
+                tangents=(np.ascontiguousarray(tangent), *arrays.tangents[1:]),
+            ),
+        )
 
 
 def _fewer_planes(sample: Sample) -> Iterator[tuple[Operator, Arrays]]:
@@ -202,7 +220,7 @@ def _with_simple_numbers(
 ) -> Sample:
     """Zeros and ones wherever the failure allows, then numbers with few digits."""
     for part, position in _parts(sample, mode):
-        zeros = _with_array(sample, part, position, np.zeros_like(_part(sample, part, position), order="C"))
+        zeros = _with_array(sample, part, position, np.zeros_like(_part(sample, part, position)))
         if _still_fails(zeros, fails):
             sample = zeros
             continue
@@ -243,8 +261,8 @@ def _plainer_numbers(value: Any) -> list[float]:
 
 
 def _with_number(sample: Sample, part: str, position: int, flat: int, value: float) -> Sample:
-    array = np.array(_part(sample, part, position), order="C")
-    array.ravel()[flat] = value
+    array = np.array(_part(sample, part, position), order="K")
+    array.flat[flat] = value
     return _with_array(sample, part, position, array)
 
 

@@ -225,7 +225,7 @@ def _classify(verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differe
     special = any(d.nan or d.infinity for d in differences)
     if special or verdict.worst > _LOOK_FURTHER or isinstance(op, _HARD):
         other = explain(op, mode, oracle.arrays, verdict.got, verdict.want)
-        if other is not None:
+        if other is not None and (not only_zeros or other.rule in ("first", "last")):  # signs alone explain little
             if other.rule:
                 verdict.rules[other.aspect] = other.rule
             _blame(verdict, other.aspect, other.name)
@@ -286,7 +286,8 @@ def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> b
     """Whether the error is small beside the sum of the terms' sizes: then it is rounding, else it is wrong."""
     assert verdict.got is not None
     assert verdict.want is not None
-    sizes = Arrays(_sizes(arrays.primals), _sizes(arrays.tangents), np.abs(arrays.cotangent))
+    primals = arrays.primals if isinstance(op, _HARD) else _sizes(arrays.primals)  # a maximum keeps its winners
+    sizes = Arrays(primals, _sizes(arrays.tangents), np.abs(arrays.cotangent))
     if isinstance(op, AvgPool) and op.divisor_override is not None:
         op = replace(op, divisor_override=abs(op.divisor_override))
     try:

@@ -103,6 +103,7 @@ class TorchSubject(Subject):
         dtype = named[0][1].dtype.name
         lines = [_IMPORTS, *self._script_setup()]
         lines += [f"{name} = torch.from_numpy({source.literal(a)}).to(torch.{dtype})" for name, a in named]
+        lines += _layout_lines(mode, arrays.primals[0])
         lines += self._script_inputs(arrays)
         lines += ["", function_source(op, arrays.primals[0].shape, indices), ""]
         return "\n".join([*lines, *_script_call(mode, source.given_names(arrays), dtype)])
@@ -129,6 +130,19 @@ class TorchSubject(Subject):
 
     def _script_inputs(self, arrays: Any) -> list[str]:
         return []
+
+
+def _layout_lines(mode: str, x: Array) -> list[str]:
+    """The input's memory layout, where it is not row-major; torch has no negative strides."""
+    if x.ndim == 0 or x.flags.c_contiguous or isinstance(x, source.Seeded):
+        return []
+    names = ("x", "dx") if mode == "jvp" else ("x",)
+    if x.ndim >= 3 and np.moveaxis(x, 1, -1).flags.c_contiguous:
+        return [f"{n} = {n}.movedim(1, -1).contiguous().movedim(-1, 1)  # channels last in memory" for n in names]
+    if min(x.strides) > 0:
+        spread = "torch.stack([{0}, {0}], -1).flatten(-2)[..., ::2]"
+        return [f"{n} = {spread.format(n)}  # every second element of a larger array" for n in names]
+    return []
 
 
 def _change(name: str) -> list[str] | None:
