@@ -114,7 +114,9 @@ def compared(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answer)
     """The verdict on an answer, given the right one."""
     verdict = Verdict(tested=_tested(op, oracle, want), got=got, want=want)
     if isinstance(op, _HARD) and verdict.tested & {"ties", "nan"}:
-        verdict.rules = {k: getattr(op, k) for k in ("ties", "nan") if k in verdict.tested}
+        # which of equal maxima gives the value cannot be seen in it
+        kept = ("nan",) if mode == "forward" else ("ties", "nan")
+        verdict.rules = {k: getattr(op, k) for k in kept if k in verdict.tested}
     mismatch = _shapes(got, want)
     if mismatch:
         verdict.message = mismatch
@@ -226,16 +228,14 @@ def _classify(verdict: Verdict, op: Operator, mode: str, oracle: Oracle, differe
     if special or verdict.worst > _LOOK_FURTHER or isinstance(op, _HARD):
         other = explain(op, mode, oracle.arrays, verdict.got, verdict.want)
         if other is not None and (not only_zeros or other.rule in ("first", "last")):  # signs alone explain little
-            if other.rule:
-                verdict.rules[other.aspect] = other.rule
+            verdict.rules = {other.aspect: other.rule} if other.rule and other.aspect in verdict.rules else {}
             _blame(verdict, other.aspect, other.name)
             return
     if only_zeros:
         _blame(verdict, "zero", "the sign of zero is wrong")
         return
-    for rule in verdict.rules:
-        verdict.rules[rule] = "other"
     aspect, name = _plain_name(verdict, op, mode, oracle, differences)
+    verdict.rules = {aspect: "other"} if aspect in verdict.rules else {}
     _blame(verdict, aspect, name)
 
 
