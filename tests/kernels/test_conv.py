@@ -258,3 +258,16 @@ ERRORS: list[tuple[str, type[Exception], Any]] = [
 def test_errors_name_operator_argument_rule_and_label(label: str, kind: type[Exception], call: Any) -> None:
     with pytest.raises(kind, match=rf"^conv(2d)?: .+: .+ \[{label}\]$"):
         call()
+
+
+@pytest.mark.parametrize("precision", ["correct", "fast"])
+@pytest.mark.parametrize("groups", [1, 6])
+def test_infinite_cotangents_over_padding_are_not_terms(precision: str, groups: int) -> None:
+    x = np.ones((1, 6, 5, 5), np.float32)
+    x[0, 0, 2, 0] = np.inf
+    weight = np.ones((6, 6 // groups, 3, 3), np.float32)
+    cotangent = np.ones((1, 6, 5, 5), np.float32)
+    cotangent[0, :, 0, 0] = np.inf
+    op = Conv(2, padding=1, groups=groups, precision=precision)
+    found = op.vjp(x, weight)[1](cotangent)[1]
+    assert_same_bits(found, spec.vjp(op, (x, weight, None), cotangent)[1])

@@ -33,7 +33,8 @@ struct Chunk {
 template <class T, class S>
 struct GatherWorkspace {
   SlabPlan plan;
-  Buffer<S> slab, sums, turned;
+  Buffer<S, true> slab;
+  Buffer<S> sums, turned;
   Buffer<double> squares, reach, floors;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -126,19 +128,25 @@ class Stager {
   Index channels_ = 0;
 };
 
-// Memory of one thread, kept between its tasks; aligned to cache lines and zero when new.
-template <class S>
+// Memory of one thread, kept between its tasks; aligned to cache lines. New memory holds zeros if `Zeroed` (a slab is read
+// a little beyond its cells), anything otherwise.
+template <class S, bool Zeroed = false>
 class Buffer {
  public:
   S* at_least(Index n) {
-    constexpr Index line = 64 / sizeof(S);
-    if (static_cast<Index>(storage_.size()) < n + line) storage_.assign(static_cast<std::size_t>(n + line), S(0));
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
-    return storage_.data() + ((64 - address % 64) % 64) / sizeof(S);
+    if (size_ < n || size_ == 0) {
+      size_ = std::max<Index>(n, 1);
+      const auto count = static_cast<std::size_t>(size_) + 64 / sizeof(S);
+      storage_.reset();
+      storage_.reset(Zeroed ? new S[count]() : new S[count]);
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(storage_.get());
+    return storage_.get() + ((64 - address % 64) % 64) / sizeof(S);
   }
 
  private:
-  std::vector<S> storage_;
+  std::unique_ptr<S[]> storage_;
+  Index size_ = 0;
 };
 
 }  // namespace halfulp::conv

@@ -24,7 +24,8 @@ inline constexpr Index kTaskPanels = 3;
 template <class T, class S>
 struct WeightWorkspace {
   SlabPlan plan;
-  Buffer<S> slab, lines, panel, sums, totals, high, low;
+  Buffer<S, true> slab;
+  Buffer<S> lines, panel, sums, totals, high, low;
   Buffer<double> floors;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;
@@ -64,6 +65,7 @@ class WeightEngine {
   // weight_finish.hpp
   void finish(Workspace& work, const WeightTask& task);
   void collect(Workspace& work, const WeightTask& task, Index in, Index tap);
+  void finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap);
   void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
   T resolve(Index group, Index out, Index in, Index tap, double value, bool exact) const;
   template <class F>

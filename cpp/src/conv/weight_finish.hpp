@@ -24,9 +24,9 @@ void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
       collect(work, task, in, tap);
       if constexpr (std::is_same_v<S, double>) {
         if (correct_) finish_correct(work, task, in, tap);
-        else store_fast(work.high.at_least(1), task.outs, rounded);
+        else finish_fast(work, task, in, tap);
       } else {
-        store_fast(work.high.at_least(1), task.outs, rounded);
+        finish_fast(work, task, in, tap);
       }
       const Index first = task.group * g_.out_channels + task.first_out;
       T* const out = out_.data + first * out_.out + (task.first_in + in) * out_.in + filter_offset(tap);
@@ -62,6 +62,18 @@ void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index 
     high[m] = lanes[0];
     for (Index lane = 1; lane < products_.width; ++lane) high[m] += lanes[lane];
   }
+}
+
+// A sum that is not finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the
+// staged cells.
+template <class T, class S>
+void WeightEngine<T, S>::finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap) {
+  const S* const sums = work.high.at_least(1);
+  T* const out = work.rounded.at_least(1);
+  store_fast(sums, task.outs, out);
+  for (Index m = 0; m < task.outs; ++m)
+    if (!std::isfinite(sums[m]))
+      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, static_cast<double>(sums[m]), false);
 }
 
 template <class T, class S>
