@@ -8,9 +8,8 @@
 
 namespace halfulp {
 
-// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 2, 4, 8, ... cells
-// from pairs of half their size, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum
-// allows. Doubling computes a window at every place, then picks every stride-th.
+// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 4, 16, ... cells from
+// smaller ones, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows. Doubling computes a window at every place, then picks every stride-th.
 class RowWindows {
  public:
   RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
@@ -45,8 +44,11 @@ class RowWindows {
   Index ways_;
 };
 
-// Runs the doubling: step(from, to, distance, n) makes n items per row of `to` from `from` and itself `distance` items
-// further. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is 3, the result. For more than one cell.
+inline constexpr int kMostJoined = 4;
+
+// Runs the doubling, up to four windows joined in a step: step(from, to, distances, count, n) makes n items per row of
+// `to` from what stands at these distances in `from`. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is 3,
+// the result. For more than one cell.
 template <class Step>
 void run_doubling(const RowWindows& windows, Step&& step) {
   const Index k = windows.axis().kernel, unit = windows.axis().dilation * windows.lanes();
@@ -54,9 +56,14 @@ void run_doubling(const RowWindows& windows, Step&& step) {
   int from = 0;
   Index width = 1;
   while (width < k) {
-    const Index wider = std::min(2 * width, k);
+    const Index wider = std::min(kMostJoined * width, k);
     const int to = wider == k ? 3 : from == 1 ? 2 : 1;
-    step(from, to, (wider - width) * unit, dense + (k - wider) * unit);
+    Index distances[kMostJoined];
+    int count = 0;
+    // Side by side; the last one may overlap the one before.
+    for (Index covered = 0; covered < wider; covered += width)
+      distances[count++] = std::min(covered, wider - width) * unit;
+    step(from, to, static_cast<const Index*>(distances), count, dense + (k - wider) * unit);
     from = to;
     width = wider;
   }

@@ -66,13 +66,13 @@ class RowBank {
     ready_ = true;
   }
 
-  // Fills the bank with the windows of rows [first, stop) of a plane; true if a NaN was loaded. Row 0 of the array is at x
+  // Fills the bank with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is at x
   // and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
-  bool fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first, Index stop) {
+  Contents fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first, Index stop) {
     begin_ = first;
     end_ = stop;
     const Index x_step = row_axis < 0 ? 0 : plane.x.strides[row_axis];
-    const bool nan = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
+    const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
       if (travels_ == Travels::tangent) {
         const Index step = row_axis < 0 ? 0 : plane.tangent.strides[row_axis];
@@ -82,7 +82,7 @@ class RowBank {
     } else {
       fold_rows(static_cast<P>(base + first * row_weight_));
     }
-    return nan;
+    return contents;
   }
 
   bool holds(Index row) const noexcept { return row >= begin_ && row < end_; }
@@ -134,12 +134,16 @@ class RowBank {
            {1, above + row_length, 0, 0});
       return;
     }
-    run_doubling(windows_, [&](int from, int to, Index distance, Index n) {
+    run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {
       const C* v = from == 0 ? taps_[0] : scratch_[from - 1].data();
-      const C* two[] = {v, v + distance};
       const P* p = travels_ == Travels::nothing ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
-      const P* two_pairs[] = {p, p == nullptr ? nullptr : p + distance};
-      fold(two, two_pairs, 2, to == 3 ? values_.data() : scratch_[to - 1].data(),
+      const C* taps[kMostJoined];
+      const P* pairs[kMostJoined];
+      for (int t = 0; t < count; ++t) {
+        taps[t] = v + distances[t];
+        pairs[t] = p == nullptr ? nullptr : p + distances[t];
+      }
+      fold(taps, pairs, count, to == 3 ? values_.data() : scratch_[to - 1].data(),
            to == 3 ? pairs_.data() : pair_scratch_[to - 1].data(), to == 3 ? add : P{},
            {1, padded_length<C>(above + n), 0, 0});
     });

@@ -25,7 +25,7 @@ class Separable final : public PlaneEngine {
         last_(plan.ndim() - 1),
         lanes_(lanes),
         coordinates_(plan, travels),
-        bank_(plan, kernels, travels, lanes, band_rows(plan, lanes)),
+        bank_(plan, kernels, travels, lanes, band_rows(plan, lanes, travels != Travels::nothing)),
         emitter_(plan, coordinates_, travels, lanes, bank_.row_length) {
     const Axis& axis = plan.axes.back();
     row_padding_ = axis.before > 0 || (axis.output - 1) * axis.stride + axis.extent() > axis.before + axis.size;
@@ -51,32 +51,40 @@ class Separable final : public PlaneEngine {
   static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
   bool paired() const noexcept { return travels_ != Travels::nothing; }
 
-  static Index band_rows(const MaxPlan& plan, Index lanes) {
+  static Index band_rows(const MaxPlan& plan, Index lanes, bool paired) {
     if (plan.ndim() == 1) return 1;
     const Axis& axis = plan.axes[at(plan.ndim() - 2)];
     const Index row = std::max<Index>(1, plan.axes.back().size * lanes * static_cast<Index>(sizeof(C)));
     const Index needed = VerticalAxis<C, P>::by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
-    return std::clamp<Index>(kBandBytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
+    const Index bytes = paired ? kBandBytes / 2 : kBandBytes;
+    return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
   }
 
   bool run_lanes(const MaxPlane& plane, Index begin, Index end) {
     plane_ = &plane;
     emitter_.set_plane(plane);
-    // With something that travels, padding must lose against every cell, -infinity included: it is made absent.
-    bank_.set_rule(paired() && row_padding_ && std::is_floating_point_v<C> ? MaxRule::absent : MaxRule::clean);
+    bank_.set_rule(MaxRule::clean);
     if (attempt(begin, end)) return true;
-    if (paired()) return false;
+    if (paired()) {
+      if (worst_ == Contents::nan) return false;
+      bank_.set_rule(MaxRule::absent);
+      return attempt(begin, end);
+    }
     bank_.set_rule(plan_.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate);
-    attempt(begin, end);
-    return true;
+    return attempt(begin, end);
   }
 
-  // False as soon as a NaN shows up that the rule does not cover.
+  // False as soon as something shows up that the rule does not cover.
   bool attempt(Index begin, Index end) {
-    nan_ = false;
-    stop_at_nan_ = paired() || bank_.rule() == MaxRule::clean;
+    worst_ = Contents::finite;
+    // A NaN needs a rule of its own, or the walk. With something that travels, padding must lose against every cell; it
+    // is -infinity for clean values and absent else.
+    const bool clean = bank_.rule() == MaxRule::clean;
+    accepted_ = clean && paired() && row_padding_ ? Contents::finite
+                : clean || paired()               ? Contents::infinite
+                                                  : Contents::nan;
     if (last_ == 0) {
-      nan_ = bank_.fill(*plane_, -1, plane_->x.data, plane_->tangent.data, 0, 0, 1);
+      worst_ = bank_.fill(*plane_, -1, plane_->x.data, plane_->tangent.data, 0, 0, 1);
       if (failed()) return false;
       Index output[1] = {0};
       emitter_.row(output, bank_.value(0), bank_.pair(0), true);
@@ -97,7 +105,7 @@ class Separable final : public PlaneEngine {
     return !failed();
   }
 
-  bool failed() const noexcept { return nan_ && stop_at_nan_; }
+  bool failed() const noexcept { return worst_ > accepted_; }
 
   // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when the
   // taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
@@ -110,7 +118,7 @@ class Separable final : public PlaneEngine {
     const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
     const auto fill = [&](Index first, Index stop) {
       stop = std::min(stop, limit);
-      nan_ = bank_.fill(*plane_, a, x, tangent, base, first, stop) || nan_;
+      worst_ = std::max(worst_, bank_.fill(*plane_, a, x, tangent, base, first, stop));
     };
     if (!VerticalAxis<C, P>::by_blocks(axis)) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
@@ -193,7 +201,7 @@ class Separable final : public PlaneEngine {
   std::vector<Index> lengths_;  // items of a slice of each outer axis
   std::vector<VerticalAxis<C, P>> levels_;
   Slices<C, P> result_;
-  bool nan_ = false, stop_at_nan_ = true;
+  Contents worst_ = Contents::finite, accepted_ = Contents::finite;
   const MaxPlane* plane_ = nullptr;
 };
 

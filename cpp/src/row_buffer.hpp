@@ -83,21 +83,21 @@ class RowLoader {
   C* at(Index way, Index place) noexcept { return buffer_.data() + way * way_pitch_ + place * shape_.lanes; }
   Index pitch() const noexcept { return shape_.pitch; }
 
-  // Loads rows that lie `row_stride` bytes apart, their cells `stride` bytes apart; true if one is NaN.
-  bool load(const char* source, Index row_stride, Index stride, Index rows) {
+  // Loads rows that lie `row_stride` bytes apart, their cells `stride` bytes apart, and tells what they hold.
+  Contents load(const char* source, Index row_stride, Index stride, Index rows) {
     const Index n = shape_.cells * shape_.lanes;
     const bool dense = stride == static_cast<Index>(sizeof(T)) * shape_.lanes;
     if constexpr (std::is_same_v<T, C>) {
       if (dense && row_stride % static_cast<Index>(sizeof(T)) == 0)
         return deal_out(reinterpret_cast<const C*>(source), row_stride / static_cast<Index>(sizeof(T)), 0, rows);
     }
-    bool nan = false;
+    Contents worst = Contents::finite;
     for (Index r = 0; r < rows; ++r) {
       const char* row = source + r * row_stride;
-      if (!dense && shape_.lanes > 1) nan = load_places(row, stride, r) || nan;
-      else nan = deal_out(dense ? as_run(row, n) : gathered(row, stride), 0, r, 1) || nan;
+      if (!dense && shape_.lanes > 1) worst = std::max(worst, load_places(row, stride, r));
+      else worst = std::max(worst, deal_out(dense ? as_run(row, n) : gathered(row, stride), 0, r, 1));
     }
-    return nan;
+    return worst;
   }
 
  private:
@@ -121,7 +121,7 @@ class RowLoader {
   }
 
   // Rows of items of type C, `step` items apart, to the rows from `first_row` on.
-  bool deal_out(const C* run, Index step, Index first_row, Index rows) {
+  Contents deal_out(const C* run, Index step, Index first_row, Index rows) {
     const Index ways = shape_.ways, lanes = shape_.lanes, before = shape_.before, down = first_row * shape_.pitch;
     const RowRun dense{rows, shape_.cells * lanes, step, shape_.pitch};
     if (ways == 1) return kernels_->copy(run, at(0, before) + down, dense);
@@ -130,22 +130,23 @@ class RowLoader {
       for (Index way = 0; way < ways; ++way) targets[way] = at((before + way) % ways, (before + way) / ways) + down;
       return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, dense);
     }
-    bool nan = false;
+    Contents worst = Contents::finite;
     for (Index w = 0; w < shape_.cells; ++w) {
       C* target = at((before + w) % ways, (before + w) / ways) + down;
-      nan = kernels_->copy(run + w * lanes, target, {rows, lanes, step, shape_.pitch}) || nan;
+      worst = std::max(worst, kernels_->copy(run + w * lanes, target, {rows, lanes, step, shape_.pitch}));
     }
-    return nan;
+    return worst;
   }
 
-  bool load_places(const char* source, Index stride, Index row) {
-    bool nan = false;
+  Contents load_places(const char* source, Index stride, Index row) {
+    Contents worst = Contents::finite;
     for (Index w = 0; w < shape_.cells; ++w) {
       const Index place = shape_.before + w;
       C* target = at(place % shape_.ways, place / shape_.ways) + row * shape_.pitch;
-      nan = kernels_->copy(as_run(source + w * stride, shape_.lanes), target, {1, shape_.lanes, 0, 0}) || nan;
+      const C* run = as_run(source + w * stride, shape_.lanes);
+      worst = std::max(worst, kernels_->copy(run, target, {1, shape_.lanes, 0, 0}));
     }
-    return nan;
+    return worst;
   }
 
   RowShape shape_;

@@ -14,6 +14,9 @@ inline constexpr std::int64_t kRowSlack = 128;
 // as no cell; `propagate` lets a NaN win.
 enum class MaxRule : std::uint8_t { clean, absent, propagate };
 
+// What rows hold beside ordinary numbers, the worst of it. Integers are always clean.
+enum class Contents : std::uint8_t { finite, infinite, nan };
+
 // Rows of equal length: `count` rows of `items`, `from_step` and `to_step` items apart.
 struct RowRun {
   std::int64_t count = 1;
@@ -36,11 +39,11 @@ struct MaxRowKernels {
   FoldPair fold_pair[2][2];  // clean and absent
   // The largest of n >= 1 values, in any order: of zeros either.
   C (*largest[3])(const C* values, std::int64_t n);  // [rule]
-  // Copies rows and tells whether an item is NaN.
-  bool (*copy)(const C* source, C* target, const RowRun& rows);
+  // Copies rows and tells what they hold.
+  Contents (*copy)(const C* source, C* target, const RowRun& rows);
   // Deals the items of rows out to two or three targets in turn.
-  bool (*deal2)(const C* source, C* const* targets, const RowRun& rows);
-  bool (*deal3)(const C* source, C* const* targets, const RowRun& rows);
+  Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
+  Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
 };
 
 struct MaxKernels {

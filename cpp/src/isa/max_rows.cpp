@@ -80,6 +80,7 @@ void fold(const C* const* taps, int count, C* out, const RowRun& rows) {
   switch (count) {
     case 2: return fold_counted<C, Rule, Last, 2, Exact>(taps, count, out, rows);
     case 3: return fold_counted<C, Rule, Last, 3, Exact>(taps, count, out, rows);
+    case 4: return fold_counted<C, Rule, Last, 4, Exact>(taps, count, out, rows);
     default: return fold_counted<C, Rule, Last, 0, Exact>(taps, count, out, rows);
   }
 }
@@ -146,7 +147,7 @@ C largest(const C* values, int64_t n) {
   return best;
 }
 
-// Remembers whether a NaN has passed: the bits without their sign, of which NaNs have the largest.
+// Remembers whether an infinity or NaN has passed: the largest bits without their sign.
 template <class C>
 class NanWatch {
  public:
@@ -158,20 +159,26 @@ class NanWatch {
       largest_ = select(doubled > largest_, doubled, largest_);
     }
   }
-  void see_one(C x) { single_ = single_ || x != x; }
-  bool found() const {
-    if constexpr (!std::is_floating_point_v<C>) return false;
+  void see_one(C x) {
+    if constexpr (std::is_floating_point_v<C>) {
+      Bits bits;
+      std::memcpy(&bits, &x, sizeof bits);
+      bits = static_cast<Bits>(bits + bits);
+      single_ = bits > single_ ? bits : single_;
+    }
+  }
+  Contents found() const {
+    if constexpr (!std::is_floating_point_v<C>) return Contents::finite;
     constexpr Bits infinity = sizeof(C) == 4 ? static_cast<Bits>(0xff000000u) : static_cast<Bits>(0xffe0000000000000u);
-    Bits lanes[kLanes<C>];
+    Bits lanes[kLanes<C>], worst = single_;
     store(lanes, largest_);
-    bool any = single_;
-    for (const Bits bits : lanes) any = any || bits > infinity;
-    return any;
+    for (const Bits bits : lanes) worst = bits > worst ? bits : worst;
+    return worst > infinity ? Contents::nan : worst == infinity ? Contents::infinite : Contents::finite;
   }
 
  private:
   Vector<Bits> largest_{};
-  bool single_ = false;
+  Bits single_ = 0;
 };
 
 // Rows are read once, in order: what comes this much later is asked for now.
@@ -208,7 +215,7 @@ void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
 }
 
 template <class C>
-bool copy(const C* source, C* target, const RowRun& rows) {
+Contents copy(const C* source, C* target, const RowRun& rows) {
   NanWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r)
     copy_row(source + r * rows.from_step, target + r * rows.to_step, rows.items, watch);
@@ -243,7 +250,7 @@ inline int64_t deal_pairs(const C* source, C* first, C* second, int64_t n, NanWa
 #endif
 
 template <class C, int Ways>
-bool deal(const C* source, C* const* targets, const RowRun& rows) {
+Contents deal(const C* source, C* const* targets, const RowRun& rows) {
   NanWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const from = source + r * rows.from_step;

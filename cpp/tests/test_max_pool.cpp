@@ -1,0 +1,116 @@
+// Hard max against a plain loop over windows, on arrays that end where their memory ends: the sanitizers see every read
+// and write beyond. Every instruction set, several shapes, element types and layouts.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "halfulp/isa.hpp"
+#include "halfulp/max_pool.hpp"
+#include "halfulp/parallel.hpp"
+
+using namespace halfulp;
+
+namespace {
+
+// An array with exactly as much memory as it needs, its axes in the given order of memory.
+template <class T>
+struct Array {
+  std::vector<T> items;
+  ArrayView view;
+
+  Array(const Sizes& shape, bool channels_last) {
+    const int ndim = shape.size();
+    Index strides[kMaxRank], step = sizeof(T), count = 1;
+    for (int i = ndim - 1; i >= 0; --i) {
+      // (n, c, h, w) in the order n, h, w, c
+      const int axis = channels_last ? (i == ndim - 1 ? 1 : i == 0 ? 0 : i + 1) : i;
+      strides[axis] = step;
+      step *= shape[axis];
+      count *= shape[axis];
+    }
+    items.resize(static_cast<std::size_t>(count));
+    view.data = reinterpret_cast<char*>(items.data());
+    view.dtype = dtype_of<T>;
+    view.shape = shape;
+    for (int i = 0; i < ndim; ++i) view.strides.push_back(strides[i]);
+  }
+  T& at(Index n, Index c, Index y, Index x) {
+    const Sizes& s = view.strides;
+    return *reinterpret_cast<T*>(view.data + n * s[0] + c * s[1] + y * s[2] + x * s[3]);
+  }
+};
+
+std::mt19937 generator(5);
+Index integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(generator); }
+
+template <class T>
+void check_case(bool channels_last) {
+  WindowParameters p;
+  p.operator_name = "max_pool2d";
+  for (int axis = 0; axis < 2; ++axis) {
+    p.kernel.push_back(integer(1, axis == 0 ? 12 : 20));
+    p.stride.push_back(integer(1, 4));
+    p.dilation.push_back(integer(1, 2));
+    p.before.push_back(integer(0, 3));
+    p.after.push_back(integer(0, 3));
+  }
+  p.ceil_mode = integer(0, 1) == 1;
+  const Index sizes[] = {p.dilation[0] * p.kernel[0] + integer(0, 40), p.dilation[1] * p.kernel[1] + integer(0, 60)};
+  const MaxPlan plan("max_pool2d", window_axes(p, sizes), Ties::first, NanPolicy::propagate);
+  const Index channels = integer(1, 20);
+  const Sizes in{2, channels, sizes[0], sizes[1]}, out{2, channels, plan.axes[0].output, plan.axes[1].output};
+  Array<T> x(in, channels_last), y(out, channels_last), dx(in, channels_last), y2(out, channels_last);
+  const bool special = integer(0, 3) == 0;
+  for (T& item : x.items) item = static_cast<T>(integer(-50, 50));
+  if (special && std::is_floating_point_v<T>) x.items[x.items.size() / 2] = static_cast<T>(std::nan(""));
+  max_forward(plan, x.view, y.view);
+  const Winners winners = max_winners(plan, x.view, y2.view);
+  max_pullback(plan, winners, y.view, dx.view);
+  Array<std::int64_t> indices(out, channels_last);
+  max_indices(plan, x.view, y2.view, indices.view);
+  Array<T> t(out, channels_last);
+  max_jvp(plan, x.view, x.view, y2.view, t.view);
+  double total = 0, spread = 0;
+  for (Index n = 0; n < 2; ++n)
+    for (Index c = 0; c < channels; ++c)
+      for (Index oy = 0; oy < out[2]; ++oy)
+        for (Index ox = 0; ox < out[3]; ++ox) {
+          T best{};
+          Index where = -1;
+          for (Index ky = 0; ky < p.kernel[0]; ++ky)
+            for (Index kx = 0; kx < p.kernel[1]; ++kx) {
+              const Index iy = oy * p.stride[0] - p.before[0] + ky * p.dilation[0];
+              const Index ix = ox * p.stride[1] - p.before[1] + kx * p.dilation[1];
+              if (iy < 0 || ix < 0 || iy >= sizes[0] || ix >= sizes[1]) continue;
+              const T cell = x.at(n, c, iy, ix);
+              if (where >= 0 && !(cell > best || (cell != cell && best == best))) continue;
+              best = cell;
+              where = iy * sizes[1] + ix;
+            }
+          const auto same = [](T a, T b) { return a == b || (a != a && b != b); };
+          CHECK(same(y.at(n, c, oy, ox), best));
+          CHECK(same(t.at(n, c, oy, ox), best));
+          CHECK(indices.at(n, c, oy, ox) == where);
+          if (!special) total += static_cast<double>(best);
+        }
+  for (const T item : dx.items) spread += static_cast<double>(item);
+  if (!special) CHECK(total == spread);  // small integers: every cotangent arrives once
+}
+
+}  // namespace
+
+int main() {
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    for (const Isa isa : available_isas()) {
+      CHECK(set_isa(name_of(isa)));
+      for (int i = 0; i < 60; ++i) {
+        check_case<float>(i % 2 == 0);
+        check_case<double>(i % 2 == 0);
+      }
+    }
+  }
+  return tests::failures() == 0 ? 0 : 1;
+}
