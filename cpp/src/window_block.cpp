@@ -222,6 +222,18 @@ void WindowBlock<T>::take_source(const T* in) {
   for (Index i = 0; i < dense; ++i) slab_rows_[static_cast<std::size_t>(i)] = i * width_;
 }
 
+// Whether sum and low together are exact: low collects at most 2 N errors of at most 2^-53 N 2^top each and must stay
+// below 2^53 steps of the grid.
+template <class T>
+bool WindowBlock<T>::exact_pair(const MagnitudeRange& range) const {
+  using F = format_of<T>;
+  if (range.largest == 0) return true;
+  if (range.largest >= format_of<Source>::infinity) return false;
+  const int top = exponent_of<Source>(range.largest) + 1;
+  const int grid = std::max(exponent_of<Source>(range.smallest + 1) - F::precision + 1, F::tiny_exponent);
+  return top + 2 * terms_log2_ + 1 - 53 <= 53 + grid && grid > -900 && top + terms_log2_ < 1000;
+}
+
 // Whether all sums of the block are exact, given the magnitudes of its sources: below 2^(e+1), multiples of 2^grid.
 template <class T>
 bool WindowBlock<T>::exact_range(const MagnitudeRange& range) const {
@@ -231,8 +243,7 @@ bool WindowBlock<T>::exact_range(const MagnitudeRange& range) const {
   const int top = exponent_of<Source>(range.largest) + 1;
   const int grid = std::max(exponent_of<Source>(range.smallest + 1) - F::precision + 1, F::tiny_exponent);
   if constexpr (std::is_same_v<T, double>) {
-    // low collects at most 2 N errors of at most 2^-53 N 2^top each and must stay below 2^53 steps of the grid.
-    return top + 2 * terms_log2_ + 1 - 53 <= 53 + grid && grid > -900 && top + terms_log2_ < 1000;
+    return exact_pair(range);
   } else {
     if (std::is_same_v<T, Float16>) return top + terms_log2_ <= std::min(27, 53 + grid);
     return top + terms_log2_ <= 53 + grid && grid - divisor_log2_ >= F::min_exponent;

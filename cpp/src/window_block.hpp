@@ -35,6 +35,9 @@ class WindowBlock {
 
   void run(const T* in, T* out, const BlockRange& range);
 
+  // Planes [begin, end) whose only window is the whole plane, contiguous in memory; false if the layout is another.
+  bool run_whole_planes(const T* in, T* out, Index begin, Index end);
+
  private:
   struct Cells {  // the sources that a range of outputs needs
     Index begin, end;
@@ -54,6 +57,7 @@ class WindowBlock {
   void take_source(const T* in);
   void choose_mode();
   bool exact_range(const MagnitudeRange& range) const;
+  bool exact_pair(const MagnitudeRange& range) const;
   bool has_negative_zero() const;
   bool slides(int level) const;
   Index slab(int level) const { return slabs_[static_cast<std::size_t>(level)]; }
@@ -73,6 +77,8 @@ class WindowBlock {
   void finish(const Position& at);
   void flush();
   void finish_run(const Sums& sums, Index n, Index divisor, T* out, Index line_offset);
+  bool whole_planes() const;
+  T whole_plane_exactly(const Source* x, Index n, Index divisor) const;
   T resolve(const Sums& sum, Index divisor, Index line_index);
   template <class Sum>
   void add_cells(Sum& sum, int axis, const Source* at, std::int64_t weight) const;

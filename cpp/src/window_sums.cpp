@@ -10,7 +10,7 @@ namespace halfulp {
 namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
-constexpr Index kBlockWidth = Index{1} << 12;    // sums of a line: they stay in the first cache
+constexpr Index kBlockWidth = Index{1} << 11;    // sums of a line: they stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
@@ -61,6 +61,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
     WindowBlock<T> block(plan, layout);
+    if (blocks == 1 && b.lane_count == 1 && block.run_whole_planes(in.as<const T>(), out.as<T>(), begin, end)) return;
     for (Index item = begin; item < end; ++item) {
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
       const Index plane = group / b.lane_count, lane = group % b.lane_count * b.lane_step;

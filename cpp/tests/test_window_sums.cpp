@@ -102,6 +102,18 @@ void averages_match_the_accumulator() {
   }
 }
 
+template <class T>
+void whole_planes_match_the_accumulator() {
+  for (int round = 0; round < 40; ++round) {
+    const Index planes = 300, height = integer(1, 12), width = integer(1, 12);
+    const std::vector<Axis> axes = global_axes(std::vector<Index>{height, width});
+    std::vector<T> x(static_cast<std::size_t>(planes * height * width)), y(static_cast<std::size_t>(planes));
+    for (T& value : x) value = number<T>(round % 4);
+    sum_windows(average_plan(axes, false, 0), view(x, planes, height, width), view(y, planes, 1, 1));
+    for (Index p = 0; p < planes; ++p) check_plane(axes, false, 0, x.data() + p * height * width, y.data() + p);
+  }
+}
+
 // <A x, g> = <x, A^T g> in exact arithmetic, tested where both sides are exact: small integers and power-of-two divisors.
 void transposes_are_adjoint() {
   for (int round = 0; round < 100; ++round) {
@@ -131,6 +143,9 @@ int main() {
   averages_match_the_accumulator<double>();
   averages_match_the_accumulator<Float16>();
   averages_match_the_accumulator<BFloat16>();
+  whole_planes_match_the_accumulator<float>();
+  whole_planes_match_the_accumulator<double>();
+  whole_planes_match_the_accumulator<Float16>();
   transposes_are_adjoint();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

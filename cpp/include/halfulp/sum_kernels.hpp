@@ -85,6 +85,8 @@ struct SourceKernels {
   // out += entering - leaving, exactly.
   void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
   void (*sum_lines)(const LineBlock<Source>& block);
+  // The exact sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the source.
+  MagnitudeRange (*sum_all[2])(const Source* x, Index n, const Sums& out);
 };
 
 struct SumKernels {

@@ -333,6 +333,33 @@ void sum_lines(const LineBlock<Source>& b) {
   sum_lines_of<Mode, Source, false>(b);
 }
 
+// Sixty-four partial sums, so that additions do not wait for each other; each chunk is scanned in the first cache.
+template <int Mode, class Source, class Bits>
+MagnitudeRange sum_all(const Source* x, Index n, const Sums& out) {
+  constexpr Index kLanes = 64, kChunk = 2048;
+  MagnitudeRange range;
+  double sum[kLanes], low[kLanes] = {}, bound[kLanes] = {};
+  for (double& lane : sum) lane = -0.0;
+  const Sums lanes{sum, low, bound};
+  for (Index begin = 0; begin < n; begin += kChunk) {
+    const Index end = begin + kChunk < n ? begin + kChunk : n;
+    const MagnitudeRange found = scan<Source, Bits>(x + begin, end - begin);
+    range.smallest = found.smallest < range.smallest ? found.smallest : range.smallest;
+    range.largest = found.largest > range.largest ? found.largest : range.largest;
+    Index i = begin;
+    for (; i + kLanes <= end; i += kLanes)
+      for (Index lane = 0; lane < kLanes; ++lane)
+        store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), term<Mode>(x, i + lane)));
+    for (Index lane = 0; lane < end - i; ++lane)
+      store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), term<Mode>(x, i + lane)));
+  }
+  for (Index half = kLanes / 2; half > 0; half /= 2)
+    for (Index lane = 0; lane < half; ++lane)
+      store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), load<Mode>(lanes, lane + half)));
+  store<Mode>(out, 0, load<Mode>(lanes, 0));
+  return range;
+}
+
 }  // namespace
 
 const SumKernels& sum_kernels() {
@@ -341,12 +368,14 @@ const SumKernels& sum_kernels() {
        scan_columns<float>,
        {add_rows<kSingleExact, float>, add_rows<kSingleBounded, float>},
        slide<kSingleExact, float>,
-       sum_lines<kSingleExact, float>},
+       sum_lines<kSingleExact, float>,
+       {sum_all<kSingleExact, float, std::uint32_t>, sum_all<kDoubleExact, float, std::uint32_t>}},
       {scan<double, std::uint64_t>,
        scan_columns<double>,
        {add_rows<kDoubleExact, double>, add_rows<kDoubleBounded, double>},
        slide<kDoubleExact, double>,
-       sum_lines<kDoubleExact, double>},
+       sum_lines<kDoubleExact, double>,
+       {sum_all<kDoubleExact, double, std::uint64_t>, sum_all<kDoubleExact, double, std::uint64_t>}},
       {add_sums<0>, add_sums<1>, add_sums<2>, add_sums<3>},
       {slide_sums<0>, slide_sums<1>, slide_sums<2>, slide_sums<3>},
       {add_segment<0>, add_segment<1>, add_segment<2>, add_segment<3>},
