@@ -60,11 +60,12 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const double* const squares = work.squares.at_least(1);
   double* const reach = work.reach.at_least(1) + static_cast<Index>(s * cells.size());
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    double sum = 0;
-    for (const Index tap : work.plan.tap_cells()) sum += squares[cells[i] + tap];
-    reach[i] = twofold_ ? sum : std::sqrt(sum);
-  }
+  std::fill_n(reach, cells.size(), 0.0);
+  // Taps outside, so that one addition need not wait for the one before.
+  for (const Index tap : work.plan.tap_cells())
+    for (std::size_t i = 0; i < cells.size(); ++i) reach[i] += squares[cells[i] + tap];
+  if (twofold_) return;
+  for (std::size_t i = 0; i < cells.size(); ++i) reach[i] = std::sqrt(reach[i]);
 }
 
 // The largest magnitude of the cells of each position, instead of that of the whole tile.
