@@ -94,8 +94,10 @@ class MaxOperator {
 
   nb::object forward(nb::handle x) const {
     const Call call = begin(x, false);
-    nb::gil_scoped_release release;
-    max_forward(*call.plan, call.x.view, call.out);
+    {
+      nb::gil_scoped_release release;
+      max_forward(*call.plan, call.x.view, call.out);
+    }
     return call.output.owner;
   }
 
