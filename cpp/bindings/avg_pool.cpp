@@ -41,7 +41,7 @@ class AvgPullback {
     if (!plan_->transpose) return nb::none();
     OutputArray dx = new_output(input_like_.shape, input_like_.dtype, input_like_);
     {
-      const nb::gil_scoped_release release;
+      const KernelScope scope;
       const int ndim = static_cast<int>(plan_->axes.size());
       sum_windows(*plan_->transpose, keepdims_ ? g.view : with_unit_axes(g.view, ndim), dx.view);
     }
@@ -115,7 +115,7 @@ class AvgOperator {
   }
 
   void run(const Call& call) const {
-    const nb::gil_scoped_release release;
+    const KernelScope scope;
     const ArrayView& out = call.output.view;
     sum_windows(call.plan->forward, call.x.view, keepdims_ ? out : with_unit_axes(out, ndim_));
   }

@@ -84,7 +84,7 @@ nb::object gather(const std::string& name, const std::vector<AxisNumbers>& axes,
   const OutputArray output = new_output(Sizes(std::span<const Index>(output_shape)), like.dtype, like);
   Geometry geometry = geometry_of(axes, groups, like, weights.front().view.shape);
   {
-    nb::gil_scoped_release release;
+    const KernelScope scope;
     visit_float(like.dtype, [&](auto tag) {
       using T = decltype(tag);
       std::vector<Operand<T>> operands;
@@ -115,7 +115,7 @@ nb::object weight(const std::string& name, const std::vector<AxisNumbers>& axes,
   const OutputArray output = new_output(w.view.shape, w.view.dtype, w.view);
   Geometry geometry = geometry_of(axes, groups, x.view, w.view.shape);
   {
-    nb::gil_scoped_release release;
+    const KernelScope scope;
     visit_float(x.view.dtype, [&](auto tag) {
       using T = decltype(tag);
       Planes<const T> cells = planes_of<const T>(x.view, axes.size());
@@ -135,7 +135,7 @@ nb::object channel_sums(const std::string& name, Index ndim, nb::handle array) {
   const Index channels = y.view.shape[batched ? 1 : 0];
   const OutputArray output = new_output(Sizes{channels}, y.view.dtype);
   {
-    nb::gil_scoped_release release;
+    const KernelScope scope;
     visit_float(y.view.dtype, [&](auto tag) {
       using T = decltype(tag);
       std::vector<Index> sizes(y.view.shape.end() - ndim, y.view.shape.end());

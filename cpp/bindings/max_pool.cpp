@@ -95,7 +95,7 @@ class MaxOperator {
   nb::object forward(nb::handle x) const {
     const Call call = begin(x, false);
     {
-      nb::gil_scoped_release release;
+      const KernelScope scope;
       max_forward(*call.plan, call.x.view, call.out);
     }
     return call.output.owner;
@@ -105,7 +105,7 @@ class MaxOperator {
     const Call call = begin(x, false);
     const OutputArray indices = allocate(call, DType::i64);
     {
-      nb::gil_scoped_release release;
+      const KernelScope scope;
       max_indices(*call.plan, call.x.view, call.out, full(call, indices.view));
     }
     return nb::make_tuple(call.output.owner, indices.owner);
@@ -117,7 +117,7 @@ class MaxOperator {
         take_matching(tangent, name(), "tangent", call.x.view.shape, call.x.view.dtype, "I4");
     const OutputArray out_tangent = allocate(call, call.x.view.dtype);
     {
-      nb::gil_scoped_release release;
+      const KernelScope scope;
       max_jvp(*call.plan, call.x.view, t.view, call.out, full(call, out_tangent.view));
     }
     return nb::make_tuple(call.output.owner, out_tangent.owner);
@@ -127,7 +127,7 @@ class MaxOperator {
     const Call call = begin(x, true);
     Winners winners;
     {
-      nb::gil_scoped_release release;
+      const KernelScope scope;
       winners = max_winners(*call.plan, call.x.view, call.out);
     }
     auto pullback = std::make_unique<MaxPullback>(call.plan, std::move(winners), call.x.view.shape,
@@ -197,7 +197,7 @@ nb::tuple MaxPullback::operator()(nb::handle cotangent) const {
       take_matching(cotangent, plan_->operator_name.c_str(), "cotangent", output_shape_, dtype_, "I5");
   const OutputArray dx = new_output(input_shape_, dtype_, input_like);
   {
-    nb::gil_scoped_release release;
+    const KernelScope scope;
     max_pullback(*plan_, winners_, keepdims_ ? g.view : with_unit_axes(g.view, plan_->ndim()), dx.view);
   }
   return nb::make_tuple(dx.owner);

@@ -71,7 +71,7 @@ class SmoothOperator {
   static nb::tuple run(const OutputArray& out, Compute compute) {
     std::vector<Index> undecided;
     {
-      const nb::gil_scoped_release release;
+      const KernelScope scope;
       undecided = compute();
     }
     return nb::make_tuple(out.owner, as_array(undecided));

@@ -1,12 +1,12 @@
 #include "xla_call.hpp"
 
-#include <cfenv>
 #include <stdexcept>
 
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
 
+#include "halfulp/float_environment.hpp"
 #include "halfulp/error.hpp"
 
 namespace halfulp::xla {
@@ -30,22 +30,6 @@ DType dtype_from(std::int32_t element_type) {
   }
   throw std::runtime_error("halfulp: an element type that no operator takes");
 }
-
-// XLA computes with subnormal numbers flushed to zero. Our results are rounded to nearest with gradual underflow, so the
-// thread has the default environment while it is ours, and its own again afterwards.
-class DefaultFloatEnvironment {
- public:
-  DefaultFloatEnvironment() noexcept {
-    std::fegetenv(&before_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~DefaultFloatEnvironment() { std::fesetenv(&before_); }
-  DefaultFloatEnvironment(const DefaultFloatEnvironment&) = delete;
-  DefaultFloatEnvironment& operator=(const DefaultFloatEnvironment&) = delete;
-
- private:
-  std::fenv_t before_;
-};
 
 Error* error(const CallFrame& frame, const char* message, std::int32_t code) noexcept {
   ErrorRequest request{sizeof(ErrorRequest), nullptr, message, code};
@@ -130,7 +114,7 @@ Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept {
   if (!well_formed(*frame))
     return error(*frame, "halfulp: this version of XLA calls foreign functions in a way that halfulp does not know",
                  kInternal);
-  const DefaultFloatEnvironment environment;
+  const DefaultFloatEnvironment environment;  // XLA flushes subnormal numbers to zero
   try {
     const Call call(*frame);
     for (int i = 0; i < call.result_count(); ++i) {

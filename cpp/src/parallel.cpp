@@ -1,5 +1,7 @@
 #include "halfulp/parallel.hpp"
 
+#include "halfulp/float_environment.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -113,6 +115,7 @@ void parallel_for(std::int64_t n, std::int64_t grain,
     const std::int64_t share = n / threads, rest = n % threads;
     const std::int64_t begin = share * part + std::min<std::int64_t>(part, rest);
     const std::int64_t end = begin + share + (part < rest ? 1 : 0);
+    const DefaultFloatEnvironment environment;
     failure.guard([&] { body(begin, end); });
   });
   failure.rethrow();
