@@ -18,6 +18,9 @@ from flint import arb, fmpq
 
 from halfulp.numbers import Format, round_ball, round_rational
 
+_LESS_THAN_ANY_GAP = fmpq(1, 2**4000)
+"""A step from a boundary of rounding that reaches no other one in any float type."""
+
 Exponentials = dict[Any, Any]
 """sum(c * exp(a)) as {a: c}, rationals both."""
 
@@ -97,7 +100,14 @@ def jvp(beta: Any, window: Window, tangents: Sequence[float], target: Format) ->
     if len(means) == 1:
         return _round(means.pop(), target)
     top = max(total)
-    return _narrowed(lambda: _evaluate(weighted, top) / _evaluate(total, top), target)
+
+    def apart(boundary: Any) -> Any:
+        # The total is positive, so the sign is that of sum((weighted - boundary * total) * exp).
+        sums = {a: weighted.get(a, fmpq(0)) - boundary * c for a, c in total.items()}
+        sums = {a: c for a, c in sums.items() if c != 0}
+        return _evaluate(sums, max(sums)) if sums else arb(0)
+
+    return _narrowed(lambda: _evaluate(weighted, top) / _evaluate(total, top), target, apart=apart)
 
 
 def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format) -> float:
@@ -122,11 +132,34 @@ def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format)
     def ball() -> Any:
         return sum((g / _evaluate(dict(key), fmpq(0)) for key, g in terms.items()), arb(0))
 
-    return _narrowed(ball, target, lambda boundary: _equals(terms, boundary))
+    def apart(boundary: Any) -> Any:
+        # 1 / (c + r) = 1 / c - r / (c * (c + r)): the rational parts cancel exactly, however tiny r is beside c.
+        known, rest = -boundary, arb(0)
+        for key, g in terms.items():
+            sums = dict(key)
+            own = sums.pop(fmpq(0))
+            if sums and max(sums) > 0:
+                rest += g / (own + _evaluate(sums, fmpq(0)))
+            else:
+                known += g / own
+                others = _evaluate(sums, fmpq(0))
+                rest -= g * others / (own * (own + others))
+        return arb(known) + rest
+
+    return _narrowed(ball, target, lambda boundary: _equals(terms, boundary), apart)
 
 
-def _narrowed(ball: Callable[[], Any], target: Format, equals: Callable[[Any], bool] = lambda _: False) -> float:
-    """The float that the number rounds to; ``equals`` tells whether it is exactly a boundary."""
+def _narrowed(
+    ball: Callable[[], Any],
+    target: Format,
+    equals: Callable[[Any], bool] = lambda _: False,
+    apart: Callable[[Any], Any] | None = None,
+) -> float:
+    """The float that the number rounds to; ``equals`` tells whether it is exactly a boundary.
+
+    ``apart`` encloses the number minus a rational: its sign decides for a number that is closer to a boundary than any
+    precision could show, such as 1 + exp(-10**15).
+    """
     for precision in (64 << i for i in count()):
         with _precision(precision):
             enclosure = ball()
@@ -134,9 +167,16 @@ def _narrowed(ball: Callable[[], Any], target: Format, equals: Callable[[Any], b
             if result is not None:
                 return result
             boundary = _boundary(enclosure, target) if precision >= 1024 else None
+            if boundary is not None and apart is not None and (side := _sign(apart(boundary))):
+                return _round(boundary + side * _LESS_THAN_ANY_GAP, target)
         if boundary is not None and equals(boundary):
             return _round(boundary, target)
     raise AssertionError("unreachable: the precision grows for ever")
+
+
+def _sign(enclosure: Any) -> int:
+    """1 or -1 if the ball lies on one side of 0, else 0."""
+    return 1 if enclosure > 0 else -1 if enclosure < 0 else 0
 
 
 def _boundary(enclosure: Any, target: Format) -> Any:

@@ -111,9 +111,9 @@ def _round_dyadic(value: arb, target: Format) -> float:
         return 0.0
     top = exponent + abs(mantissa).bit_length()
     if top > target.emax + 2:
-        return math.copysign(math.inf, mantissa)
+        return math.inf if mantissa > 0 else -math.inf  # the mantissa may be too long for a float
     if top < target.quantum - 2:
-        return math.copysign(0.0, mantissa)
+        return 0.0 if mantissa > 0 else -0.0
     if exponent >= 0:
         return round_rational(mantissa << exponent, 1, target)
     return round_rational(mantissa, 1 << -exponent, target)
