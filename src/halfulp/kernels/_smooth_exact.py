@@ -185,10 +185,13 @@ def _boundary(enclosure: Any, target: Format) -> Any:
         return None
     if enclosure.contains(0):
         return fmpq(0)
-    # The midpoint between two floats has one bit more than they have.
-    wider = target._replace(precision=target.precision + 1)
-    nearest = round_ball(arb(enclosure.mid()), wider)
-    return None if nearest is None or isinf(nearest) else _rational(nearest)
+    # The midpoint between two floats has one bit more than they have: more than a Python float may hold.
+    mantissa, exponent = (int(part) for part in enclosure.mid().man_exp())
+    unit = max(exponent + abs(mantissa).bit_length() - target.precision - 1, target.quantum - 1)
+    if unit <= exponent:
+        return fmpq(mantissa) * fmpq(2) ** exponent
+    steps = (mantissa + (1 << (unit - exponent - 1))) >> (unit - exponent)
+    return fmpq(steps) * fmpq(2) ** unit
 
 
 def _equals(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> bool:
