@@ -21,11 +21,11 @@ def to_markdown(result: Result) -> str:
             cells = [subject.summary.select(operator, mode) for subject in result.subjects]
             lines.append(f"| {operator} | {mode} | {' | '.join(map(_cell, cells))} |")
     plan = result.plan
-    types = ", ".join(plan.dtypes)
+    types = " ".join(f"--dtype {dtype}" for dtype in plan.dtypes)
     lines.append("")
     lines.append(
-        f"`halfulp check {' '.join(result.names())} --cases {plan.cases} --seed {plan.seed}`, {result.date[:10]}, "
-        f"{types}: share of elements that are correctly rounded, and the largest error in ulps where a rule is kept."
+        f"`halfulp check {' '.join(result.names())} {types} --cases {plan.cases} --seed {plan.seed}`, "
+        f"{result.date[:10]}: share of elements that are correctly rounded, and the largest error in ulps where a rule is kept."
     )
     return "\n".join(lines) + "\n"
 
@@ -35,6 +35,7 @@ def _cell(cell: Cell) -> str:
         return "not supported" if cell.unsupported else "–"
     text = share(cell)
     if cell.correct != cell.elements and cell.worst:
-        text += f", {ulps(cell.worst)} ulps"
+        largest = ulps(cell.worst)
+        text += f", {largest} {'ulp' if largest == '1' else 'ulps'}"
     ties = rules(cell, "ties")
     return f"{text}; ties: {ties}" if ties else text
