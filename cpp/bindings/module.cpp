@@ -3,6 +3,8 @@
 #include "numpy_array.hpp"
 
 NB_MODULE(_core, module) {
+  // Compiled operators are kept in caches until the interpreter ends, which nanobind would call a leak.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The compiled core of halfulp.";
   halfulp::bindings::import_numpy();
   halfulp::bindings::register_errors(module);

@@ -140,7 +140,7 @@ def _in_child(queue: Any, expected: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:os.fork:RuntimeWarning")  # JAX warns, too
 def test_a_forked_child_works() -> None:
     hu.set_num_threads(4)
     try:

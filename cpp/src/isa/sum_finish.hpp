@@ -107,7 +107,9 @@ Index finish_f64(const Sums& in, Index n, const SumDivisor& d, double* out, std:
     out[i] = rest == 0.0 ? q : result;
     const double size = std::fabs(result);
     const bool in_range = (size > 0x1p-900) & (size < 0x1p1000);
-    const bool exactly_zero = (sum == 0.0) & (in.low[i] == 0.0) & (error == 0.0);
+    bool exactly_zero = (sum == 0.0) & (in.low[i] == 0.0) & (error == 0.0);
+    // A subnormal bound's quotient is 0, but the bound says that something was left out.
+    if constexpr (Mode == kDoubleBounded) exactly_zero = exactly_zero & (in.bound[i] == 0.0);
     return ((result == q + (c - error)) & in_range) | exactly_zero;
   });
 }

@@ -6,12 +6,14 @@ strategy into a reproducible sequence: the same seed, operator and block give th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 
 from halfulp.conformance.cases import LAYOUTS, Filling, Setting, derived_seed
 from halfulp.conformance.fill import FILLINGS
@@ -239,10 +241,29 @@ def settings_of(operator: str, campaign_seed: int, block: int) -> tuple[Setting,
     """
     drawn: list[Setting] = []
     attempt = 0
-    while len(drawn) < BLOCK:  # one pass is enough, unless Hypothesis stops early
-        _collect(STRATEGIES[operator](), derived_seed(campaign_seed, operator, block, attempt), drawn)
-        attempt += 1
+    with _seed_alone():
+        while len(drawn) < BLOCK:  # one pass is enough, unless Hypothesis stops early
+            _collect(STRATEGIES[operator](), derived_seed(campaign_seed, operator, block, attempt), drawn)
+            attempt += 1
     return tuple(drawn[:BLOCK])
+
+
+@contextmanager
+def _seed_alone() -> Iterator[None]:
+    """Draw from the seed alone: Hypothesis also tries constants of whatever modules of the user's are loaded."""
+    names = ("_get_local_constants", "CONSTANTS_CACHE")
+    if not all(hasattr(providers, name) for name in names):  # a version that does not do this
+        yield
+        return
+    saved = {name: getattr(providers, name) for name in names}
+    nothing = type(saved["_get_local_constants"]())()
+    try:
+        providers._get_local_constants = lambda: nothing
+        providers.CONSTANTS_CACHE = type(saved["CONSTANTS_CACHE"])(1024)
+        yield
+    finally:
+        for name, value in saved.items():
+            setattr(providers, name, value)
 
 
 def _collect(strategy: st.SearchStrategy[Setting], number: int, drawn: list[Setting]) -> None:

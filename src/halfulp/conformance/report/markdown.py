@@ -25,7 +25,8 @@ def to_markdown(result: Result) -> str:
     lines.append("")
     lines.append(
         f"`halfulp check {' '.join(result.names())} {types} --cases {plan.cases} --seed {plan.seed}`, "
-        f"{result.date[:10]}: share of elements that are correctly rounded, and the largest error in ulps where a rule is kept."
+        f"{result.date[:10]}: share of elements that are correctly rounded, and the largest error in ulps where a rule "
+        "is kept."
     )
     return "\n".join(lines) + "\n"
 
