@@ -92,13 +92,23 @@ def test_markdown_has_a_column_per_subject(result: Result) -> None:
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_table_fits_the_terminal(result: Result, width: int) -> None:
     console = Console(width=width, record=True, file=sys.stderr, force_terminal=False)
-    print_result(result, console)
+    print_result(result, console, reproducers=0)
     lines = console.export_text().splitlines()
     assert max(map(len, lines)) <= width
     assert any(line.startswith("halfulp: ") and line.endswith("meets everything that was asked") for line in lines)
     rows = [line.split() for line in lines if line.startswith("max_pool ")]
     assert rows[0][1:4] == ["36", "–", "100"]
     assert not any("…" in item for row in rows for item in row)
+
+
+def test_scripts_are_printed_so_that_they_can_be_copied(result: Result) -> None:
+    console = Console(width=60, record=True, file=sys.stderr, force_terminal=False)
+    print_result(result, console, reproducers=1)
+    printed = console.export_text().splitlines()
+    scripts = [subject.reproducers[0].script for subject in result.subjects if subject.reproducers]
+    assert scripts
+    for script in scripts:
+        assert [line for line in script.splitlines() if line.rstrip() not in {p.rstrip() for p in printed}] == []
 
 
 def test_the_html_is_one_small_file_without_addresses(result: Result) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -147,10 +147,11 @@ def _compared(cell: Cell) -> str:
     return share(cell) if cell.correct == cell.elements else f"{share(cell)}, {ulps(cell.worst)}"
 
 
-def reproducer_panel(reproducer: Reproducer) -> Panel:
-    """A script, ready to be copied."""
+def print_reproducer(reproducer: Reproducer, console: Console) -> None:
+    """A script, ready to be copied: no frame, and no line broken."""
     title = f"{reproducer.operator}, {reproducer.mode}, {reproducer.dtype}: {reproducer.name}"
-    return Panel(Text(reproducer.script), title=title, title_align="left", border_style="red")
+    console.print(Rule(title, align="left", style="red"))
+    console.print(Text(reproducer.script), soft_wrap=True)
 
 
 def print_result(result: Result, console: Console, reproducers: int = 3, quiet: bool = False) -> None:
@@ -175,7 +176,7 @@ def _print_tables(result: Result, console: Console, reproducers: int) -> None:
         console.print(comparison_table(result), Text(""))
     for subject in result.subjects:
         for reproducer in subject.reproducers[:reproducers]:
-            console.print(reproducer_panel(reproducer))
+            print_reproducer(reproducer, console)
 
 
 def _last_line(result: Result, subject: SubjectResult) -> Text:
