@@ -1,5 +1,8 @@
 """Hypothesis profiles: the default fits in a few minutes; ``--hypothesis-profile=thorough`` draws a million cases.
 
+A case of the pooling kernels is one array, compared forward, with indices, under JVP and under VJP: 22,200 of them by
+default, 1,110,000 when thorough.
+
 The default draws the same cases for the same tree, so that the gate gives one answer; the thorough profile draws anew.
 """
 
@@ -12,6 +15,6 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=20_000, derandomize=False)
+settings.register_profile("thorough", settings.get_profile("default"), max_examples=10_000, derandomize=False)
 settings.register_profile("quick", settings.get_profile("default"), max_examples=50)
 settings.load_profile("default")

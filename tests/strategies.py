@@ -36,24 +36,37 @@ class Window(NamedTuple):
 
 
 @st.composite
-def windows(draw: st.DrawFn, max_ndim: int = 3, max_outputs: int = 6, dilated: bool = True) -> Window:
-    """Kernel, stride, padding, dilation and ceil_mode of any kind, with sizes on which at least one window fits."""
+def windows(
+    draw: st.DrawFn, max_ndim: int = 3, max_outputs: int = 6, dilated: bool = True, long_rows: bool = False
+) -> Window:
+    """Kernel, stride, padding, dilation and ceil_mode of any kind, with sizes on which at least one window fits.
+
+    Long rows fill several vectors of every instruction set, with a rest.
+    """
     ndim = draw(st.integers(1, max_ndim))
     small = {1: 9, 2: 5, 3: 3}.get(ndim, 2)
     per_axis = {"min_size": ndim, "max_size": ndim}
     kernel = draw(st.lists(st.integers(1, small), **per_axis))
     stride = draw(st.one_of(st.none(), st.lists(st.integers(1, 4), **per_axis)))
     dilation = draw(st.lists(st.integers(1, 3), **per_axis)) if dilated else [1] * ndim
-    pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
-    padding = draw(
-        st.one_of(st.integers(0, 2), st.sampled_from(["valid", "same", "same_lower"]), st.lists(pairs, **per_axis))
+    pairs = (
+        st.tuples(st.integers(0, 3), st.integers(0, 3)) if ndim < 4 else st.tuples(st.integers(0, 1), st.integers(0, 2))
     )
-    extra = draw(st.lists(st.integers(0, max_outputs), **per_axis))
+    padding = draw(
+        st.one_of(
+            st.integers(0, 2 if ndim < 4 else 1),
+            st.sampled_from(["valid", "same", "same_lower"]),
+            st.lists(pairs, **per_axis),
+        )
+    )
+    extra = draw(st.lists(st.integers(0, max_outputs if ndim < 4 else 1), **per_axis))
     spatial = []
     for axis in range(ndim):
         before, after = _pair(padding, axis)
         extent = dilation[axis] * (kernel[axis] - 1) + 1
         spatial.append(max(1, extent - before - after) + extra[axis])
+    if long_rows:
+        spatial[-1] += draw(st.integers(30, 150))
     if isinstance(padding, list):
         padding = tuple(padding)
     arguments = {

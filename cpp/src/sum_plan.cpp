@@ -77,6 +77,7 @@ SumAxis forward_axis(const Axis& axis, bool count_include_pad) {
     result.first[i] = real == 0 ? 0 : axis.start(o) + axis.first_real(o) * result.step;
     result.divisor[i] = counted_cells(axis, o, count_include_pad);
     result.padded[i] = result.divisor[i] > real;
+    if (result.padded[i] != 0) result.padded_outputs.push_back(o);
   }
   Reach reach{result.first, result.count};
   if (margin_pays(axis) && axis.before <= axis.size + 16) {

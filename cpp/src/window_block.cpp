@@ -333,7 +333,7 @@ template <class T>
 void WindowBlock<T>::sum_lines(T* out) {
   const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
   const Index line = range_.last_end - range_.last_begin;
-  const bool padding = std::any_of(last.padded.begin(), last.padded.end(), [](std::uint8_t p) { return p != 0; });
+  const bool padding = !last.padded_outputs.empty();
   LineBlock<Source> b{};
   b.source = source_ - rows_.begin * source_strides_[0];
   b.row_stride = source_strides_[0];

@@ -69,11 +69,9 @@ void WindowBlock<T>::add_padded_zeros(const Sums& sums, bool all) const {
     for (Index o = begin; o < end; ++o) add(o);
     return;
   }
-  // Windows with padding stand at the two ends of an axis.
-  const auto padded = [&](Index o) { return axis.padded[static_cast<std::size_t>(o)] != 0; };
-  Index o = begin;
-  for (; o < end && padded(o); ++o) add(o);
-  for (Index last = end - 1; last > o && padded(last); --last) add(last);
+  // Not only at the two ends: with ceil_mode the last windows may reach beyond the padding and meet none of it.
+  for (const Index o : axis.padded_outputs)
+    if (o >= begin && o < end) add(o);
 }
 
 template <class T>

@@ -17,8 +17,6 @@ import halfulp as hu
 from halfulp import _core
 from tests import strategies as draw
 
-CASES = 12
-
 
 def near_ties(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Small multiples of neighbouring numbers: many windows have a mean on or next to a rounding boundary."""
@@ -51,10 +49,10 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any
     return fills[rng.integers(len(fills))](rng, shape, dtype)
 
 
-def check(op: Any, shape: tuple[int, ...], seed: int) -> None:
+def check(op: Any, shape: tuple[int, ...], seed: int, cases: int = 12) -> None:
     """A batch of inputs of this shape, every dtype and layout in turn."""
     rng = np.random.default_rng(seed)
-    for _ in range(CASES):
+    for _ in range(cases):
         dtype = rng.choice(np.array(draw.FLOATS, dtype=object))
         check_case(op, values(rng, shape, dtype), rng)
 
@@ -79,12 +77,18 @@ def check_case(op: Any, x: Any, rng: np.random.Generator) -> None:
 divisors = st.one_of(st.none(), st.integers(-12, 12).filter(bool), st.sampled_from([2**53 + 1, -(2**62) - 3, 2**50]))
 
 
-@given(draw.windows(), draw.leading_axes, st.booleans(), divisors, draw.seeds)
+@given(draw.windows(max_ndim=5), draw.leading_axes, st.booleans(), divisors, draw.seeds)
 def test_sliding_windows_match_the_specification(
     window: draw.Window, leading: tuple[int, ...], include: bool, divisor: int | None, seed: int
 ) -> None:
     op = hu.AvgPool(**window.arguments, count_include_pad=include, divisor_override=divisor)
-    check(op, leading + window.spatial, seed)
+    check(op, leading + window.spatial, seed, cases=24)
+
+
+@given(draw.windows(max_ndim=2, max_outputs=3, long_rows=True), st.booleans(), divisors, draw.seeds)
+def test_long_rows_match_the_specification(window: draw.Window, include: bool, divisor: int | None, seed: int) -> None:
+    op = hu.AvgPool(**window.arguments, count_include_pad=include, divisor_override=divisor)
+    check(op, (1, *window.spatial), seed, cases=6)
 
 
 @given(
@@ -168,6 +172,12 @@ def test_an_average_keeps_the_sign_of_negative_zeros_only_if_all_are() -> None:
     x = np.array([-0.0, -0.0, 0.0, -0.0], np.float32)
     assert np.signbit(hu.AvgPool((2,), stride=1)(x)).tolist() == [True, False, False]
     assert not np.signbit(hu.AvgPool((2,), stride=2, padding=1)(-np.zeros(2, np.float32))).any()
+
+
+def test_padding_is_counted_where_the_last_windows_reach_beyond_it() -> None:
+    # The windows' cells are -2 1, 0 3, 2 5 and 4 7: of the last two, one meets the padding and one reaches over it.
+    op = hu.AvgPool((2,), stride=2, padding=2, dilation=3, ceil_mode=True)
+    assert np.signbit(op(-np.zeros(5, np.float32))).tolist() == [False, True, False, True]
 
 
 def test_integers_are_refused_by_name_of_astype_I1() -> None:

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 import halfulp as hu
 from tests import strategies as draw
 
-CASES = 12
 
-
-def check(op: Any, shape: tuple[int, ...], seed: int) -> None:
+def check(op: Any, shape: tuple[int, ...], seed: int, cases: int = 12) -> None:
     """A batch of inputs of this shape, every dtype and layout in turn."""
     rng = np.random.default_rng(seed)
-    for _ in range(CASES):
+    for _ in range(cases):
         integers = rng.random() < 0.2
         dtype = rng.choice(np.array(draw.INTEGERS if integers else draw.FLOATS, dtype=object))
         layout = str(rng.choice(draw.LAYOUTS))
@@ -49,11 +47,16 @@ def check_case(op: Any, x: Any, layout: str, rng: np.random.Generator) -> None:
     draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), cotangent)[0], f"vjp of {what}")
 
 
-@given(draw.windows(), draw.leading_axes, draw.ties, draw.nan_policies, draw.seeds)
+@given(draw.windows(max_ndim=5), draw.leading_axes, draw.ties, draw.nan_policies, draw.seeds)
 def test_sliding_windows_match_the_specification(
     window: draw.Window, leading: tuple[int, ...], ties: str, nan: str, seed: int
 ) -> None:
-    check(hu.MaxPool(**window.arguments, ties=ties, nan=nan), leading + window.spatial, seed)
+    check(hu.MaxPool(**window.arguments, ties=ties, nan=nan), leading + window.spatial, seed, cases=24)
+
+
+@given(draw.windows(max_ndim=2, max_outputs=3, long_rows=True), draw.ties, draw.nan_policies, draw.seeds)
+def test_long_rows_match_the_specification(window: draw.Window, ties: str, nan: str, seed: int) -> None:
+    check(hu.MaxPool(**window.arguments, ties=ties, nan=nan), (1, *window.spatial), seed, cases=6)
 
 
 @given(

@@ -29,6 +29,7 @@ struct SumAxis {
   std::vector<double> weights;        // per source, integers; empty: all are 1
   std::vector<Index> divisor = {1};   // per output, a factor
   std::vector<std::uint8_t> padded = {0};  // per output: a padded zero is among the terms
+  std::vector<Index> padded_outputs;       // those outputs, in order
   // Along a row: the sources may lie outside [0, sources), in a margin of zeros, so that all windows are alike.
   Index margin_before = 0, margin_after = 0;
   std::vector<SumSegment> segments;  // the outputs in vectorisable pieces
