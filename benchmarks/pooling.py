@@ -2,7 +2,8 @@
 
 python -m benchmarks pooling [--threads N] [--rows TEXT] [--rounds N] [--no-peers] [--plot FILE]
 
-Ratios come first: how many times the copy's time ours takes, and how many times faster ours is than each peer.
+Ratios come first: how many times the copy's time ours takes, how many times faster ours is than each peer, and how
+many times faster it is than itself on one thread.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.plot import bar_chart
 from benchmarks.timing import best_times
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+ONE_THREAD = "halfulp, 1 thread"
 BIG, MEDIUM, VOLUME = (32, 64, 112, 112), (8, 64, 56, 56), (1, 32, 64, 128, 128)
 
 
@@ -123,9 +125,25 @@ def copy_call(row: Row, x: Any, threads: int) -> Callable[[], Any]:
     return lambda: np.copyto(target, source)
 
 
+def on_one_thread(call: Callable[[], Any], threads: int) -> Callable[[], Any]:
+    def run() -> Any:
+        hu.set_num_threads(1)
+        try:
+            return call()
+        finally:
+            hu.set_num_threads(threads)
+
+    return run
+
+
 def measure(row: Row, threads: int, rounds: int, with_peers: bool) -> dict[str, float]:
     x = data(row)
-    contenders: dict[str, Callable[[], Any]] = {"halfulp": our_call(row, x), "copy": copy_call(row, x, threads)}
+    ours = our_call(row, x)
+    contenders: dict[str, Callable[[], Any]] = {
+        "halfulp": ours,
+        ONE_THREAD: on_one_thread(ours, threads),
+        "copy": copy_call(row, x, threads),
+    }
     for peer, installed in peers.available().items():
         call = peers.peer_call(peer, row.op, x, row.mode, threads) if installed and with_peers else None
         if call is not None:
@@ -135,12 +153,19 @@ def measure(row: Row, threads: int, rounds: int, with_peers: bool) -> dict[str, 
 
 def table_of(results: list[tuple[Row, dict[str, float]]], threads: int) -> Table:
     table = Table(title=f"Pooling, {threads} threads: times as fast as each peer; milliseconds of ours")
-    for column in ("work", "ours / copy", *peers.NEEDS, "ours, ms", "goal"):
+    for column in ("work", "ours / copy", *peers.NEEDS, "1 thread", "ours, ms", "goal"):
         table.add_column(column, justify="left" if column in ("work", "goal") else "right")
     for row, times in results:
         ours = times["halfulp"]
         ratios = [f"{times[peer] / ours:.1f}" if peer in times else "-" for peer in peers.NEEDS]
-        table.add_row(row.name, f"{ours / times['copy']:.2f}", *ratios, f"{ours * 1e3:.3f}", row.goal)
+        table.add_row(
+            row.name,
+            f"{ours / times['copy']:.2f}",
+            *ratios,
+            f"{times[ONE_THREAD] / ours:.1f}",
+            f"{ours * 1e3:.3f}",
+            row.goal,
+        )
     return table
 
 
