@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-import flint
 import numpy as np
 
 from halfulp import spec
@@ -14,7 +13,7 @@ from halfulp.autograd import rules
 from halfulp.autograd.node import Node
 from halfulp.autograd.scalars import Array, as_array, is_differentiable, scalar_like
 from halfulp.errors import DTypeError, TapeError
-from halfulp.numbers import exact, float_format, is_float
+from halfulp.numbers import exact, flint, float_format, is_float
 from halfulp.records import Operator
 
 _BITS = 256

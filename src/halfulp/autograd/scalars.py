@@ -12,12 +12,12 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Any, TypeAlias
 
-import flint
 import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.autograd.traced import strip
 from halfulp.errors import DTypeError, TapeError
+from halfulp.numbers import flint
 
 Array: TypeAlias = NDArray[Any]
 Kind: TypeAlias = Any

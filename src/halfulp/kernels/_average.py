@@ -8,13 +8,12 @@ from math import inf, isinf, isnan, nan, prod
 from typing import Any
 
 import numpy as np
-from flint import fmpq
 from numpy.typing import NDArray
 
 from halfulp import _core
 from halfulp.geometry import Axis
 from halfulp.kernels._registry import register
-from halfulp.numbers import float_format, round_rational
+from halfulp.numbers import flint, float_format, round_rational
 from halfulp.records import AvgPool, Operator, Pullback, _inputs
 
 
@@ -82,7 +81,7 @@ def _rounded_sum(terms: list[tuple[float, int]], fmt: Any, dtype: np.dtype[Any])
     for value in values:
         if isinf(value):
             return dtype.type(value)
-    total = sum((fmpq(*value.as_integer_ratio()) / n for value, n in terms), fmpq(0))
+    total = sum((flint.fmpq(*value.as_integer_ratio()) / n for value, n in terms), flint.fmpq(0))
     if total == 0:
         return dtype.type(-0.0 if values and all(np.signbit(value) for value in values) else 0.0)
     return round_rational(int(total.p), int(total.q), fmt)

@@ -13,13 +13,10 @@ from itertools import count
 from math import copysign, inf, isfinite, isinf, isnan, nan
 from typing import Any, NamedTuple
 
-import flint
-from flint import arb, fmpq
+from halfulp.numbers import Format, flint, round_ball, round_rational
 
-from halfulp.numbers import Format, round_ball, round_rational
-
-_LESS_THAN_ANY_GAP = fmpq(1, 2**4000)
-"""A step from a boundary of rounding that reaches no other one in any float type."""
+_LESS_THAN_ANY_GAP = -4000
+"""The exponent of a step from a boundary of rounding that reaches no other one in any float type."""
 
 Exponentials = dict[Any, Any]
 """sum(c * exp(a)) as {a: c}, rationals both."""
@@ -38,10 +35,10 @@ class Window(NamedTuple):
 
     def total(self, beta: Any) -> Exponentials:
         """The sum of the exponentials, each exponent once."""
-        out: Exponentials = {fmpq(0): fmpq(self.padded)} if self.padded else {}
+        out: Exponentials = {flint.fmpq(0): flint.fmpq(self.padded)} if self.padded else {}
         for x in self.cells:
             if isfinite(x):
-                _add(out, beta * _rational(x), fmpq(1))
+                _add(out, beta * _rational(x), flint.fmpq(1))
         return out
 
     def weight_kind(self, beta: Any, x: float) -> float:
@@ -72,11 +69,11 @@ def value(beta: Any, window: Window, target: Format) -> float:
         return _round(top / beta, target)
 
     def ball() -> Any:
-        rest = arb(total[top] - 1)
+        rest = flint.arb(total[top] - 1)
         for a, c in total.items():
             if a != top:
-                rest += c * arb(a - top).exp()
-        return (top + rest.log1p()) / arb(beta)
+                rest += c * flint.arb(a - top).exp()
+        return (top + rest.log1p()) / flint.arb(beta)
 
     return _narrowed(ball, target)
 
@@ -96,16 +93,16 @@ def jvp(beta: Any, window: Window, tangents: Sequence[float], target: Format) ->
             _add(weighted, beta * _rational(x), _rational(t))
     if not weighted:
         return _zero(kinds, tangents, window.padded > 0)
-    means = {weighted.get(a, fmpq(0)) / c for a, c in total.items()}
+    means = {weighted.get(a, flint.fmpq(0)) / c for a, c in total.items()}
     if len(means) == 1:
         return _round(means.pop(), target)
     top = max(total)
 
     def apart(boundary: Any) -> Any:
         # The total is positive, so the sign is that of sum((weighted - boundary * total) * exp).
-        sums = {a: weighted.get(a, fmpq(0)) - boundary * c for a, c in total.items()}
+        sums = {a: weighted.get(a, flint.fmpq(0)) - boundary * c for a, c in total.items()}
         sums = {a: c for a, c in sums.items() if c != 0}
-        return _evaluate(sums, max(sums)) if sums else arb(0)
+        return _evaluate(sums, max(sums)) if sums else flint.arb(0)
 
     return _narrowed(lambda: _evaluate(weighted, top) / _evaluate(total, top), target, apart=apart)
 
@@ -127,24 +124,24 @@ def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format)
     if not terms:
         return _zero(kinds, cotangents, False)
     if all(len(key) == 1 for key in terms):
-        return _round(sum((g / key[0][1] for key, g in terms.items()), fmpq(0)), target)
+        return _round(sum((g / key[0][1] for key, g in terms.items()), flint.fmpq(0)), target)
 
     def ball() -> Any:
-        return sum((g / _evaluate(dict(key), fmpq(0)) for key, g in terms.items()), arb(0))
+        return sum((g / _evaluate(dict(key), flint.fmpq(0)) for key, g in terms.items()), flint.arb(0))
 
     def apart(boundary: Any) -> Any:
         # 1 / (c + r) = 1 / c - r / (c * (c + r)): the rational parts cancel exactly, however tiny r is beside c.
-        known, rest = -boundary, arb(0)
+        known, rest = -boundary, flint.arb(0)
         for key, g in terms.items():
             sums = dict(key)
-            own = sums.pop(fmpq(0))
+            own = sums.pop(flint.fmpq(0))
             if sums and max(sums) > 0:
-                rest += g / (own + _evaluate(sums, fmpq(0)))
+                rest += g / (own + _evaluate(sums, flint.fmpq(0)))
             else:
                 known += g / own
-                others = _evaluate(sums, fmpq(0))
+                others = _evaluate(sums, flint.fmpq(0))
                 rest -= g * others / (own * (own + others))
-        return arb(known) + rest
+        return flint.arb(known) + rest
 
     return _narrowed(ball, target, lambda boundary: _equals(terms, boundary), apart)
 
@@ -168,7 +165,7 @@ def _narrowed(
                 return result
             boundary = _boundary(enclosure, target) if precision >= 1024 else None
             if boundary is not None and apart is not None and (side := _sign(apart(boundary))):
-                return _round(boundary + side * _LESS_THAN_ANY_GAP, target)
+                return _round(boundary + side * flint.fmpq(2) ** _LESS_THAN_ANY_GAP, target)
         if boundary is not None and equals(boundary):
             return _round(boundary, target)
     raise AssertionError("unreachable: the precision grows for ever")
@@ -184,28 +181,28 @@ def _boundary(enclosure: Any, target: Format) -> Any:
     if not enclosure.is_finite():
         return None
     if enclosure.contains(0):
-        return fmpq(0)
+        return flint.fmpq(0)
     # The midpoint between two floats has one bit more than they have: more than a Python float may hold.
     mantissa, exponent = (int(part) for part in enclosure.mid().man_exp())
     unit = max(exponent + abs(mantissa).bit_length() - target.precision - 1, target.quantum - 1)
     if unit <= exponent:
-        return fmpq(mantissa) * fmpq(2) ** exponent
+        return flint.fmpq(mantissa) * flint.fmpq(2) ** exponent
     steps = (mantissa + (1 << (unit - exponent - 1))) >> (unit - exponent)
-    return fmpq(steps) * fmpq(2) ** unit
+    return flint.fmpq(steps) * flint.fmpq(2) ** unit
 
 
 def _equals(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> bool:
     """Whether sum(g / D) == boundary, D the sums of exponentials, by multiplying out all denominators."""
     denominators = [dict(key) for key in terms]
-    out = _product([*denominators, {fmpq(0): -boundary}])
+    out = _product([*denominators, {flint.fmpq(0): -boundary}])
     for i, g in enumerate(terms.values()):
-        for a, c in _product([*denominators[:i], *denominators[i + 1 :], {fmpq(0): g}]).items():
+        for a, c in _product([*denominators[:i], *denominators[i + 1 :], {flint.fmpq(0): g}]).items():
             _add(out, a, c)
     return not {a for a, c in out.items() if c != 0}
 
 
 def _product(factors: Sequence[Exponentials]) -> Exponentials:
-    out: Exponentials = {fmpq(0): fmpq(1)}
+    out: Exponentials = {flint.fmpq(0): flint.fmpq(1)}
     for factor in factors:
         wider: Exponentials = {}
         for a, c in out.items():
@@ -231,12 +228,12 @@ def _zero(kinds: Sequence[float], factors: Sequence[float], padded: bool) -> flo
 
 
 def _evaluate(sum_: Exponentials, shift: Any) -> Any:
-    return sum((c * arb(a - shift).exp() for a, c in sum_.items()), arb(0))
+    return sum((c * flint.arb(a - shift).exp() for a, c in sum_.items()), flint.arb(0))
 
 
 def _add(sum_: dict[Any, Any], key: Any, term: Any) -> None:
     """Add a term; what cancels is not there."""
-    total = sum_.get(key, fmpq(0)) + term
+    total = sum_.get(key, flint.fmpq(0)) + term
     if total == 0:
         sum_.pop(key, None)
     else:
@@ -244,7 +241,7 @@ def _add(sum_: dict[Any, Any], key: Any, term: Any) -> None:
 
 
 def _rational(x: float) -> Any:
-    return fmpq(*x.as_integer_ratio())
+    return flint.fmpq(*x.as_integer_ratio())
 
 
 def _round(q: Any, target: Format) -> float:

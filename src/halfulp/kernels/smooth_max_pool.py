@@ -10,7 +10,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from flint import fmpq
 from numpy.typing import NDArray
 
 from halfulp import _core
@@ -18,12 +17,12 @@ from halfulp.errors import DTypeError
 from halfulp.geometry import Axis, flat_index
 from halfulp.kernels import _smooth_exact as exact
 from halfulp.kernels._registry import register
-from halfulp.numbers import Format, float_format
+from halfulp.numbers import Format, flint, float_format
 from halfulp.records import Pullback, SmoothMaxPool, _inputs
 
 Array = NDArray[Any]
 
-_RANGE = fmpq(2) ** 300
+_RANGE = 2**300
 """Beyond this (or below its inverse) a beta's products leave the range of doubles: nothing is left to the core."""
 
 
@@ -44,9 +43,9 @@ def compiled(op: SmoothMaxPool) -> Compiled:
 @lru_cache(maxsize=1024)
 def _compiled(op: SmoothMaxPool) -> Compiled:
     beta = exact_beta(op)
-    usable = 1 / _RANGE < abs(beta) < _RANGE
+    usable = abs(beta) < _RANGE and abs(1 / beta) < _RANGE
     high = float(Fraction(abs(int(beta.p)), int(beta.q))) if usable else 1.0
-    rest = abs(beta) - fmpq(*high.as_integer_ratio()) if usable else fmpq(0)
+    rest = abs(beta) - flint.fmpq(*high.as_integer_ratio()) if usable else flint.fmpq(0)
     padding = op.padding
     given = not isinstance(padding, str)
     core = _core.smooth_max_pool(
@@ -68,10 +67,10 @@ def _compiled(op: SmoothMaxPool) -> Compiled:
 def exact_beta(op: SmoothMaxPool) -> Any:
     """The rational that a record's beta means exactly."""
     beta = op.beta
-    if isinstance(beta, fmpq):
+    if isinstance(beta, flint.fmpq):
         return beta
     if isinstance(beta, (float, int, Fraction)):
-        return fmpq(*beta.as_integer_ratio())
+        return flint.fmpq(*beta.as_integer_ratio())
     raise DTypeError(op.name, f"beta={beta!r}", "floats need a beta that is a float or a rational", "I2")
 
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from flint import fmpq
-
-_ZERO = fmpq(0)
+from halfulp.numbers import flint
 
 
 class Extended:
@@ -38,8 +36,8 @@ class Extended:
         if not math.isfinite(number):
             return cls(None, number)
         if number == 0:
-            return cls(_ZERO, number)
-        return cls(fmpq(*number.as_integer_ratio()), math.copysign(1.0, number))
+            return cls(flint.fmpq(0), number)
+        return cls(flint.fmpq(*number.as_integer_ratio()), math.copysign(1.0, number))
 
     @property
     def is_nan(self) -> bool:
@@ -57,7 +55,7 @@ class Extended:
             return Extended(None, _reach(self) + _reach(other))
         total = self.value + other.value
         if total == 0:
-            return Extended(_ZERO, self.special + other.special if self.value == 0 else 0.0)
+            return Extended(flint.fmpq(0), self.special + other.special if self.value == 0 else 0.0)
         return Extended(total)
 
     __radd__ = __add__
@@ -91,12 +89,12 @@ class Extended:
         if self.value is None:
             return Extended(None, math.nan if other.value is None else negative * math.inf)
         if other.value is None or self.special == 0:
-            return Extended(_ZERO, negative * 0.0)
+            return Extended(flint.fmpq(0), negative * 0.0)
         return Extended(self.value / other.value, negative)
 
     def _key(self) -> tuple[float, Any]:
         if self.value is None:
-            return self.special, _ZERO
+            return self.special, flint.fmpq(0)
         return 0.0, self.value
 
     def __eq__(self, other: object) -> bool:
@@ -128,7 +126,7 @@ class Extended:
 
 
 def _extended(value: Any) -> Extended:
-    return value if isinstance(value, Extended) else Extended(fmpq(value))
+    return value if isinstance(value, Extended) else Extended(flint.fmpq(value))
 
 
 def _reach(value: Extended) -> float:

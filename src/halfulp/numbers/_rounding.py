@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, fmpq, fmpz
 from numpy.typing import NDArray
 
 from halfulp.errors import DTypeError
+from halfulp.numbers import flint
 from halfulp.numbers._extended import Extended
 from halfulp.numbers._formats import Format, float_format, is_float
 
@@ -25,7 +25,7 @@ def exact(array: Any) -> NDArray[Any]:
     if values.dtype.kind == "O":
         return _filled(values.shape, [_rational(v) for v in values.ravel()])
     if values.dtype.kind in "iu":
-        return _filled(values.shape, [fmpq(int(v)) for v in values.ravel().tolist()])
+        return _filled(values.shape, [flint.fmpq(int(v)) for v in values.ravel().tolist()])
     if not is_float(values.dtype):
         raise DTypeError("exact", f"dtype={values.dtype}", "must be a float or integer array", "I1")
     doubles = as_doubles(values)
@@ -37,7 +37,7 @@ def exact(array: Any) -> NDArray[Any]:
             "only finite numbers have an exact rational value",
             "X1",
         )
-    return _filled(values.shape, [fmpq(*v.as_integer_ratio()) for v in doubles.ravel().tolist()])
+    return _filled(values.shape, [flint.fmpq(*v.as_integer_ratio()) for v in doubles.ravel().tolist()])
 
 
 def as_doubles(array: NDArray[Any]) -> NDArray[Any]:
@@ -90,7 +90,7 @@ def round_rational(numerator: int, denominator: int, target: Format) -> float:
     return -result if numerator < 0 else result
 
 
-def round_ball(ball: arb, target: Format) -> float | None:
+def round_ball(ball: flint.arb, target: Format) -> float | None:
     """The float that every number of the ball rounds to, or None if the ball does not decide it.
 
     Zero is a boundary too: a ball with numbers of both signs that all round to zero has no one right sign.
@@ -104,7 +104,7 @@ def round_ball(ball: arb, target: Format) -> float | None:
     return low if same else None
 
 
-def _round_dyadic(value: arb, target: Format) -> float:
+def _round_dyadic(value: flint.arb, target: Format) -> float:
     """Round an exact ball; exponents of any size are clamped to where only the sign matters."""
     mantissa, exponent = (int(part) for part in value.man_exp())
     if mantissa == 0:
@@ -133,7 +133,7 @@ def _round_one(value: Any, target: Format) -> float:
         if value.value is None or value.value == 0:
             return value.special
         value = value.value
-    if isinstance(value, arb):
+    if isinstance(value, flint.arb):
         result = round_ball(value, target)
         if result is None:
             raise DTypeError(
@@ -144,16 +144,16 @@ def _round_one(value: Any, target: Format) -> float:
     return round_rational(int(q.p), int(q.q), target)
 
 
-def _rational(value: Any) -> fmpq:
+def _rational(value: Any) -> flint.fmpq:
     """Any exact scalar, or a finite Python float, as a rational."""
-    if isinstance(value, fmpq):
+    if isinstance(value, flint.fmpq):
         return value
     if isinstance(value, Fraction):
-        return fmpq(value.numerator, value.denominator)
-    if isinstance(value, (fmpz, int, np.integer)) and not isinstance(value, bool):
-        return fmpq(int(value))
+        return flint.fmpq(value.numerator, value.denominator)
+    if isinstance(value, (flint.fmpz, int, np.integer)) and not isinstance(value, bool):
+        return flint.fmpq(int(value))
     if isinstance(value, (float, np.floating)) and math.isfinite(value):
-        return fmpq(*float(value).as_integer_ratio())
+        return flint.fmpq(*float(value).as_integer_ratio())
     raise DTypeError("exact", f"value={value!r}", "only finite numbers have an exact rational value", "X1")
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import flint
 import numpy as np
 
 from halfulp.errors import PolicyError
+from halfulp.numbers import flint
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
 from halfulp.records._window import WindowOperator
 
@@ -43,12 +43,12 @@ class SmoothMaxPool(WindowOperator):
 
 def _checked_beta(operator: str, beta: Any) -> Any:
     """A finite real other than 0, as an int, float, Fraction, ball that excludes 0, or symbol."""
-    if is_integer(beta) or isinstance(beta, flint.fmpz):
+    if is_integer(beta):
         beta = int(beta)
     elif isinstance(beta, np.floating):
         beta = float(beta)
-    elif isinstance(beta, flint.fmpq):
-        beta = Fraction(int(beta.p), int(beta.q))
+    elif not isinstance(beta, (float, Fraction)):
+        beta = _from_flint(beta)
     if isinstance(beta, (int, float, Fraction)) and not isinstance(beta, bool):
         usable = beta != 0 and not (isinstance(beta, float) and not math.isfinite(beta))
     elif isinstance(beta, flint.arb):
@@ -59,3 +59,10 @@ def _checked_beta(operator: str, beta: Any) -> Any:
     if not usable:
         raise PolicyError(operator, f"beta={beta!r}", "must be a finite real number other than 0", "S1")
     return beta
+
+
+def _from_flint(beta: Any) -> Any:
+    """The Python number that a rational or integer of flint is; anything else as it is."""
+    if isinstance(beta, flint.fmpz):
+        return int(beta)
+    return Fraction(int(beta.p), int(beta.q)) if isinstance(beta, flint.fmpq) else beta

@@ -20,9 +20,9 @@ from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from flint import fmpq
 
 from halfulp.geometry import Axis, flat_index
+from halfulp.numbers import flint
 from halfulp.records import ConvolutionOperator, Shape
 from halfulp.spec import _integer_matrices
 from halfulp.spec._progress import track
@@ -180,7 +180,7 @@ def channel_sums(y: Array, zero: Any) -> Array:
 
 def _rational(*arrays: Array) -> bool:
     """Whether every scalar is an ``fmpq``; their kinds have been unified, so one of each tells."""
-    return all(array.size > 0 and isinstance(array.flat[0], fmpq) for array in arrays)
+    return all(array.size > 0 and isinstance(array.flat[0], flint.fmpq) for array in arrays)
 
 
 def _empty(shape: tuple[int, ...]) -> Array:

@@ -10,7 +10,8 @@ from math import lcm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flint import fmpq, fmpz_mat
+
+from halfulp.numbers import flint
 
 if TYPE_CHECKING:
     from halfulp.spec._convolution import Form
@@ -91,14 +92,14 @@ def _columns(form: Form, x: Array) -> Any:
 
 def _matrix(rows: Array) -> Any:
     height, width = rows.shape
-    return fmpz_mat(height, width, [int(v) for v in rows.ravel()])
+    return flint.fmpz_mat(height, width, [int(v) for v in rows.ravel()])
 
 
 def _store(target: Array, numerators: Any, denominator: int) -> None:
     """Write numerators / denominator into an array of the same shape."""
     rows = numerators if isinstance(numerators, np.ndarray) else np.array(numerators.tolist(), dtype=object)
     flat = np.empty(rows.size, dtype=object)
-    flat[:] = [fmpq(int(v), denominator) for v in rows.ravel()]
+    flat[:] = [flint.fmpq(int(v), denominator) for v in rows.ravel()]
     target[...] = flat.reshape(target.shape)
 
 

@@ -10,19 +10,16 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from flint import arb, fmpq, fmpz
 
 from halfulp.errors import DTypeError
-from halfulp.numbers import Extended
-
-_EXACT = (fmpq, Fraction, int)
+from halfulp.numbers import Extended, flint
 
 
 def kind_of(scalar: Any) -> str:
     """The name of the number system that a scalar belongs to; integers belong to all of them."""
     if isinstance(scalar, (bool, np.bool_)):
         return "bool"
-    if isinstance(scalar, (int, fmpz, np.integer)):
+    if isinstance(scalar, (int, flint.fmpz, np.integer)):
         return "int"
     if isinstance(scalar, (float, np.floating)):
         return "float"
@@ -52,7 +49,7 @@ def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple
             operator, f"scalars of kinds {', '.join(others)}", "all scalars of a call must be of one kind", "I2"
         )
     if kinds == {"int"}:
-        return tuple(None if a is None else _map(a, lambda v: fmpq(int(v))) for a in arrays)
+        return tuple(None if a is None else _map(a, lambda v: flint.fmpq(int(v))) for a in arrays)
     if "int" in kinds:
         unit = next(v for a in arrays if a is not None for v in a.ravel() if kind_of(v) != "int")
         return tuple(None if a is None else _map(a, lambda v: _like(v, unit)) for a in arrays)
@@ -81,16 +78,16 @@ def zero_of(arrays: Iterable[np.ndarray[Any, Any] | None]) -> Any:
     for array in arrays:
         if array is not None and array.size:
             return zero_like(array.flat[0])
-    return fmpq(0)
+    return flint.fmpq(0)
 
 
 def zero_like(scalar: Any) -> Any:
     """The zero of a scalar's number system."""
     if isinstance(scalar, Extended):
-        return Extended(fmpq(0))
+        return Extended(flint.fmpq(0))
     if isinstance(scalar, np.floating):  # before float: a NumPy double is both
         return type(scalar)(0)
-    for kind in (fmpq, arb, Fraction, float):
+    for kind in (flint.fmpq, flint.arb, Fraction, float):
         if isinstance(scalar, kind):
             return kind(0)
     return scalar * 0
@@ -103,15 +100,15 @@ def total(terms: Sequence[Any]) -> Any:
 
 def is_nan(scalar: Any) -> bool:
     """Whether a scalar is not a number: the only one that differs from itself."""
-    return bool(scalar.is_nan()) if isinstance(scalar, arb) else bool(scalar != scalar)
+    return bool(scalar.is_nan()) if isinstance(scalar, flint.arb) else bool(scalar != scalar)
 
 
-def can_be_nan(scalar: Any) -> bool:
-    """Whether numbers of this kind include NaN: rationals do not."""
-    return not isinstance(scalar, _EXACT)
+def is_rational(scalar: Any) -> bool:
+    """Whether a scalar is a rational number by its type: never NaN, and with no exp or log among its kind."""
+    return isinstance(scalar, (flint.fmpq, Fraction, int))
 
 
-def hull(balls: Iterable[arb]) -> arb:
+def hull(balls: Iterable[flint.arb]) -> flint.arb:
     """A ball that encloses all of these."""
     return reduce(lambda a, b: a.union(b), balls)
 
@@ -129,7 +126,7 @@ def log(scalar: Any) -> Any:
 def require_exp(operator: str, scalar: Any) -> None:
     """Refuse a number system that is not closed under exp and log."""
     known = isinstance(scalar, (float, np.floating)) or kind_of(scalar) == "sympy"
-    if isinstance(scalar, _EXACT) or not (known or (hasattr(scalar, "exp") and hasattr(scalar, "log"))):
+    if is_rational(scalar) or not (known or (hasattr(scalar, "exp") and hasattr(scalar, "log"))):
         raise DTypeError(
             operator,
             f"scalars of kind {type(scalar).__name__}",
@@ -146,14 +143,14 @@ def quotient(numerator: Any, denominator: Any) -> Any:
     return numerator / denominator
 
 
-def exact_beta(operator: str, beta: Any) -> fmpq:
+def exact_beta(operator: str, beta: Any) -> flint.fmpq:
     """The rational that a record's beta means exactly."""
     if isinstance(beta, float):
-        return fmpq(*beta.as_integer_ratio())
+        return flint.fmpq(*beta.as_integer_ratio())
     if isinstance(beta, Fraction):
-        return fmpq(beta.numerator, beta.denominator)
+        return flint.fmpq(beta.numerator, beta.denominator)
     if isinstance(beta, int):
-        return fmpq(beta)
+        return flint.fmpq(beta)
     raise DTypeError(operator, f"beta={beta!r}", "floats need a beta that is a float or a rational", "I2")
 
 

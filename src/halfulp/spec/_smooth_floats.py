@@ -17,10 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
 
-import flint
-from flint import arb, fmpq
-
-from halfulp.numbers import Extended, Format, round_ball, round_rational
+from halfulp.numbers import Extended, Format, flint, round_ball, round_rational
 
 Exponentials = dict[Any, Any]
 """sum(c * exp(a)): exponent a -> coefficient c, both rational."""
@@ -40,7 +37,7 @@ def is_negative(value: Extended) -> bool:
 class Cells:
     """A window seen through beta: its exponents, and whether infinities decide it."""
 
-    beta: fmpq
+    beta: flint.fmpq
     values: Sequence[Extended]
     padded: int
 
@@ -62,10 +59,10 @@ class Cells:
     @cached_property
     def sum(self) -> Exponentials:
         """The sum of the finite, nonzero terms."""
-        out: Exponentials = {fmpq(0): fmpq(self.padded)} if self.padded else {}
+        out: Exponentials = {flint.fmpq(0): flint.fmpq(self.padded)} if self.padded else {}
         for v in self.values:
             if v.is_finite:
-                _accumulate(out, self.beta * v.value, fmpq(1))
+                _accumulate(out, self.beta * v.value, flint.fmpq(1))
         return out
 
     def weight_class(self, value: Extended) -> float:
@@ -97,12 +94,16 @@ def smooth_value(cells: Cells, target: Format) -> float:
     top = max(s)
 
     def ball() -> Any:
-        small = reduce(lambda a, b: a + b, (arb(c) * arb(a - top).exp() for a, c in s.items() if a != top), arb(0))
-        return (arb(top) + (small + (s[top] - 1)).log1p()) / arb(cells.beta)
+        small = reduce(
+            lambda a, b: a + b,
+            (flint.arb(c) * flint.arb(a - top).exp() for a, c in s.items() if a != top),
+            flint.arb(0),
+        )
+        return (flint.arb(top) + (small + (s[top] - 1)).log1p()) / flint.arb(cells.beta)
 
-    def side(boundary: fmpq) -> int:
+    def side(boundary: flint.fmpq) -> int:
         difference = dict(s)
-        _accumulate(difference, cells.beta * boundary, fmpq(-1))
+        _accumulate(difference, cells.beta * boundary, flint.fmpq(-1))
         return _sign(difference) if cells.beta > 0 else -_sign(difference)
 
     return decide(ball, side, target)
@@ -118,7 +119,7 @@ def smooth_jvp(cells: Cells, tangents: Sequence[Extended], target: Format) -> fl
         return special
     s = cells.sum
     if len(cells.values) + cells.padded == 1:
-        s = {cells.beta * cells.values[0].value: fmpq(1)}
+        s = {cells.beta * cells.values[0].value: flint.fmpq(1)}
     weighted: Exponentials = {}
     for v, t, weight in zip(cells.values, tangents, classes, strict=True):
         if weight:
@@ -128,11 +129,11 @@ def smooth_jvp(cells: Cells, tangents: Sequence[Extended], target: Format) -> fl
         cancelled = any(t.value != 0 and weight for t, weight in zip(tangents, classes, strict=True))
         return 0.0 if cancelled else signed_zero(negative)
 
-    def ball() -> arb:
+    def ball() -> flint.arb:
         top = max(s)
         return _evaluate(weighted, top) / _evaluate(s, top)
 
-    def side(boundary: fmpq) -> int:
+    def side(boundary: flint.fmpq) -> int:
         return _sign(_combine(weighted, s, -boundary))
 
     return decide(ball, side, target)
@@ -154,30 +155,30 @@ def smooth_vjp(parts: Sequence[tuple[Cells, Extended, Extended]], target: Format
     shares: dict[frozenset[tuple[Any, Any]], Any] = {}
     for (cells, value, g), weight in zip(parts, classes, strict=True):
         if weight:
-            s = cells.sum if len(cells.values) + cells.padded > 1 else {cells.beta * value.value: fmpq(1)}
+            s = cells.sum if len(cells.values) + cells.padded > 1 else {cells.beta * value.value: flint.fmpq(1)}
             key = frozenset((a - cells.beta * value.value, c) for a, c in s.items())
-            shares[key] = shares.get(key, fmpq(0)) + g.value
+            shares[key] = shares.get(key, flint.fmpq(0)) + g.value
     shares = {key: g for key, g in shares.items() if g != 0}
     if not shares:
         cancelled = any(g.value != 0 and weight for g, weight in zip(cotangents, classes, strict=True))
         return 0.0 if cancelled else signed_zero([is_negative(g) for g in cotangents])
 
-    def ball(boundary: Any = 0) -> arb:
+    def ball(boundary: Any = 0) -> flint.arb:
         """The sum minus a boundary, as an exact number plus what the other cells of the windows add to it."""
-        exact, rest = -fmpq(boundary), arb(0)
+        exact, rest = -flint.fmpq(boundary), flint.arb(0)
         for key, g in shares.items():
             s = dict(key)
             top = max(s)
             if top == 0:  # 1 / (c + r) = 1 / c - r / (c * (c + r)), in which r may be tiny beside c
                 c = s.pop(top)
-                r = _evaluate(s, top) if s else arb(0)
+                r = _evaluate(s, top) if s else flint.arb(0)
                 exact += g / c
-                rest -= arb(g) * r / (c * (c + r))
+                rest -= flint.arb(g) * r / (c * (c + r))
             else:
-                rest += arb(g) * arb(-top).exp() / _evaluate(s, top)
-        return arb(exact) + rest
+                rest += flint.arb(g) * flint.arb(-top).exp() / _evaluate(s, top)
+        return flint.arb(exact) + rest
 
-    def side(boundary: fmpq) -> int:
+    def side(boundary: flint.fmpq) -> int:
         near = ball(boundary)
         if near > 0 or near < 0:
             return 1 if near > 0 else -1
@@ -185,14 +186,14 @@ def smooth_vjp(parts: Sequence[tuple[Cells, Extended, Extended]], target: Format
         everything = reduce(_product, sums)
         out = {a: -boundary * c for a, c in everything.items() if boundary != 0}
         for i, g in enumerate(shares.values()):
-            others = reduce(_product, sums[:i] + sums[i + 1 :], {fmpq(0): fmpq(1)})
+            others = reduce(_product, sums[:i] + sums[i + 1 :], {flint.fmpq(0): flint.fmpq(1)})
             out = _combine(out, others, g)
         return _sign(out)
 
     return decide(ball, side, target)
 
 
-def decide(ball: Callable[[], arb], side: Callable[[fmpq], int], target: Format) -> float:
+def decide(ball: Callable[[], flint.arb], side: Callable[[flint.fmpq], int], target: Format) -> float:
     """Round the number that ``ball`` encloses ever more tightly; ``side`` tells its side of a boundary, or 0 on it."""
     before = flint.ctx.prec
     try:
@@ -218,7 +219,7 @@ def decide(ball: Callable[[], arb], side: Callable[[fmpq], int], target: Format)
         flint.ctx.prec = before
 
 
-def _boundary(ball: arb, target: Format) -> tuple[float, float, fmpq | None]:
+def _boundary(ball: flint.arb, target: Format) -> tuple[float, float, flint.fmpq | None]:
     """The two floats a ball rounds to and the one boundary between them; None while it holds more than one."""
     if not ball.is_finite():
         return math.nan, math.nan, None
@@ -226,15 +227,15 @@ def _boundary(ball: arb, target: Format) -> tuple[float, float, fmpq | None]:
     assert low is not None
     assert high is not None
     if low == high == 0:
-        return -0.0, 0.0, fmpq(0)
+        return -0.0, 0.0, flint.fmpq(0)
     if math.copysign(1.0, low) != math.copysign(1.0, high):
         return low, high, None  # zero, where the sign changes, is a boundary too
     ends = []
     for end, other in ((low, high), (high, low)):
         if math.isfinite(end):
-            ends.append(fmpq(*end.as_integer_ratio()))
+            ends.append(flint.fmpq(*end.as_integer_ratio()))
         else:  # the float that would follow the largest one
-            ends.append(fmpq(2) ** (target.emax + 1) * (1 if end > other else -1))
+            ends.append(flint.fmpq(2) ** (target.emax + 1) * (1 if end > other else -1))
     middle = (ends[0] + ends[1]) / 2
     spacing = ends[1] - ends[0]
     # Neighbours only: with a float strictly between them there are two boundaries.
@@ -264,14 +265,14 @@ def _sign(sums: Exponentials) -> int:
         flint.ctx.prec = before
 
 
-def _evaluate(sums: Exponentials, top: Any) -> arb:
+def _evaluate(sums: Exponentials, top: Any) -> flint.arb:
     """sum(c * exp(a - top)) as a ball."""
-    return reduce(lambda x, y: x + y, (arb(c) * arb(a - top).exp() for a, c in sums.items()))
+    return reduce(lambda x, y: x + y, (flint.arb(c) * flint.arb(a - top).exp() for a, c in sums.items()))
 
 
 def _accumulate(sums: Exponentials, exponent: Any, coefficient: Any) -> None:
     """Add coefficient * exp(exponent) in place; what cancels leaves."""
-    value = sums.get(exponent, fmpq(0)) + coefficient
+    value = sums.get(exponent, flint.fmpq(0)) + coefficient
     if value == 0:
         sums.pop(exponent, None)
     else:

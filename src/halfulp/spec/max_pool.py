@@ -17,12 +17,11 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
-from flint import arb
-
 from halfulp.geometry import Window, windows
+from halfulp.numbers import flint
 from halfulp.records import MaxPool, Shape
 from halfulp.spec._pooling import Pooling
-from halfulp.spec._scalars import can_be_nan, hull, is_nan, total
+from halfulp.spec._scalars import hull, is_nan, is_rational, total
 
 
 def max_pool_windows(op: MaxPool, spatial: Shape) -> Iterable[Window]:
@@ -32,7 +31,7 @@ def max_pool_windows(op: MaxPool, spatial: Shape) -> Iterable[Window]:
 
 def winners(op: Any, values: Sequence[Any]) -> list[int]:
     """The positions in a window that win, in row-major order; several only under ties "all" and "split"."""
-    nans = [i for i, value in enumerate(values) if is_nan(value)] if can_be_nan(values[0]) else []
+    nans = [i for i, value in enumerate(values) if is_nan(value)] if not is_rational(values[0]) else []
     if nans and (op.nan != "ignore" or len(nans) == len(values)):
         best = nans
     else:
@@ -48,7 +47,7 @@ def winners(op: Any, values: Sequence[Any]) -> list[int]:
 
 def undecided(op: Any, values: Sequence[Any]) -> list[int]:
     """The positions of all possible winners, if these are balls that do not decide; else nothing."""
-    if not values or not isinstance(values[0], arb):
+    if not values or not isinstance(values[0], flint.arb):
         return []
     usable = [i for i, value in enumerate(values) if not is_nan(value)]
     if len(usable) < len(values) and (op.nan != "ignore" or not usable):
@@ -63,7 +62,7 @@ def max_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int) -> An
     """The maximum of a window's real cells; 0 if it has none."""
     if not values:
         return zero
-    if not can_be_nan(values[0]):  # equal rationals are one number, whichever of them wins
+    if is_rational(values[0]):  # equal rationals are one number, whichever of them wins
         return max(values)
     possible = undecided(op, values)
     if possible:

@@ -17,9 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, fmpq
 
 from halfulp.geometry import Window, windows
+from halfulp.numbers import flint
 from halfulp.records import Shape, SmoothMaxPool
 from halfulp.spec._pooling import Pooling
 from halfulp.spec._scalars import exact_beta, exp, log, quotient, require_exp, total
@@ -33,10 +33,10 @@ def smooth_max_pool_windows(op: SmoothMaxPool, spatial: Shape) -> Iterable[Windo
 def beta_like(op: Any, scalar: Any) -> Any:
     """The record's beta as a number that multiplies this scalar without loss."""
     beta = op.beta
-    if isinstance(scalar, arb):
+    if isinstance(scalar, flint.arb):
         if isinstance(beta, Fraction):
-            return arb(fmpq(beta.numerator, beta.denominator))
-        return beta if isinstance(beta, arb) else arb(beta)
+            return flint.arb(flint.fmpq(beta.numerator, beta.denominator))
+        return beta if isinstance(beta, flint.arb) else flint.arb(beta)
     if isinstance(scalar, (float, np.floating)):
         return float(exact_beta(op.name, beta))
     return beta
@@ -48,9 +48,9 @@ def shift(beta: Any, cells: Sequence[Any], zero: Any) -> Any:
     Any number gives the same result in exact arithmetic, so a ball's middle will do, and kinds that do not overflow
     subtract nothing. Nor do infinite cells: theirs is the case that the plain formula decides.
     """
-    if not isinstance(zero, (float, np.floating, arb)):
+    if not isinstance(zero, (float, np.floating, flint.arb)):
         return zero
-    middle = [cell.mid() if isinstance(cell, arb) else cell for cell in cells]
+    middle = [cell.mid() if isinstance(cell, flint.arb) else cell for cell in cells]
     best = max(middle, key=lambda cell: beta * cell)
     return best if abs(best) < math.inf else zero
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import flint
 import numpy as np
 
 from halfulp.autograd.operators._base import LinearMap, PullbackRule, TapeOperator
 from halfulp.autograd.operators.arithmetic import div, mul, sub
 from halfulp.autograd.scalars import Array, as_array, constant_like, elementwise
 from halfulp.autograd.traced import apply, strip
+from halfulp.numbers import flint
 
 
 class Relu(TapeOperator):
