@@ -92,11 +92,16 @@ def distance(found: Sequence[Array], correct: Sequence[Array]) -> tuple[float, f
 
 
 def measure(runs: dict[str, tuple[Run, Callable[[Any], Array]]], rounds: int) -> dict[str, Measured]:
-    """Every contender in turn, round by round."""
+    """Every contender in turn, round by round.
+
+    A turn is two calls, of which the second counts: nobody pays for the threads that the contender before left
+    spinning, or for the caches that it emptied.
+    """
     results = {name: [convert(value) for value in run()] for name, (run, convert) in runs.items()}
     best = dict.fromkeys(runs, math.inf)
     for _ in range(rounds):
         for name, (run, _) in runs.items():
+            run()
             start = time.perf_counter()
             run()
             best[name] = min(best[name], time.perf_counter() - start)

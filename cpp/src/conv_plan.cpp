@@ -150,13 +150,10 @@ Index tap_count(const Gather& gather) {
   return count;
 }
 
-Index real_taps(const GatherAxis& axis, Index q) {
-  Index count = 0;
-  for (const Index offset : axis.offset) {
-    const Index cell = q * axis.step + offset;
-    count += cell >= 0 && cell < axis.source_size;
-  }
-  return count;
+bool touches_padding(const GatherAxis& axis, Index q) {
+  if (axis.offset.empty()) return false;
+  const Index one_end = q * axis.step + axis.offset.front(), other_end = q * axis.step + axis.offset.back();
+  return std::min(one_end, other_end) < 0 || std::max(one_end, other_end) >= axis.source_size;
 }
 
 Index Tile::positions() const {
@@ -200,6 +197,7 @@ void SlabPlan::plan(const Gather& gather, const Tile& tile, bool unit_step) {
   for (int axis = 0; axis < ndim; ++axis)
     axes_.push_back(slab_axis(gather[static_cast<std::size_t>(axis)], tile.first[axis], tile.count[axis],
                               unit_step && axis == ndim - 1));
+  for (int axis = 0; axis < ndim; ++axis) axes_[static_cast<std::size_t>(axis)].count = tile.count[axis];
   strides_.resize(ndim);
   cells_ = 1;
   std::vector<std::vector<Index>> taps(axes_.size()), positions(axes_.size());

@@ -70,6 +70,12 @@ using AcceptKernel = Index (*)(const double* value, const Acceptance& acceptance
 using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const Acceptance& acceptance, double* out,
                                       std::uint8_t* bad);
 
+// Windows along an axis: position q meets the cells q * step + tap[t], each of `inner` numbers; taps lie evenly.
+struct Windows {
+  const Index* tap;
+  Index taps, step, positions, inner;
+};
+
 struct ConvKernels {
   ProductKernels<float> single;
   ProductKernels<double> wide;
@@ -91,6 +97,8 @@ struct ConvKernels {
   void (*add_squares)(const double* x, Index n, double* sum);     // sum[i] += x[i]^2
   void (*add_magnitudes)(const double* x, Index n, double* sum);  // sum[i] += |x[i]|
   double (*largest_magnitude)(const double* x, Index n);          // of the numbers; NaN does not count
+  // out[q * inner + j] = sum_t cells[(q * step + tap[t]) * inner + j], for numbers that are not negative
+  void (*sum_windows)(const double* cells, const Windows& windows, double* out);
   double (*sum_squares)(const double* x, Index n);
   double (*sum_magnitudes)(const double* x, Index n);
 };

@@ -35,7 +35,7 @@ struct GatherWorkspace {
   SlabPlan plan;
   Buffer<S, true> slab;
   Buffer<S> sums, turned;
-  Buffer<double> squares, reach, floors;
+  Buffer<double> squares, partial[2], reach, floors;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;

@@ -57,15 +57,23 @@ void GatherEngine<T, S>::add_sizes(Workspace& work, const double* slab, const Sl
 // The 2-norm of the cells of each position; for twofold sums the sum of their magnitudes.
 template <class T, class S>
 void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
-  const std::vector<Index>& cells = work.plan.position_cells();
-  const double* const squares = work.squares.at_least(1);
-  double* const reach = work.reach.at_least(1) + static_cast<Index>(s * cells.size());
-  std::fill_n(reach, cells.size(), 0.0);
-  // Taps outside, so that one addition need not wait for the one before.
-  for (const Index tap : work.plan.tap_cells())
-    for (std::size_t i = 0; i < cells.size(); ++i) reach[i] += squares[cells[i] + tap];
+  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+  double* const reach = work.reach.at_least(1) + static_cast<Index>(s) * positions;
+  // Axis by axis, from the last: an axis of cells is summed over its taps and becomes one of positions.
+  const double* from = work.squares.at_least(1);
+  Index outer = work.plan.cells(), inner = 1;
+  for (std::size_t axis = p_.gather.size(); axis-- > 0;) {
+    const SlabAxis& slab = work.plan.axes()[axis];
+    outer /= slab.size;
+    double* const to = axis == 0 ? reach : work.partial[axis % 2].at_least(outer * slab.count * inner);
+    const Windows windows{slab.tap.data(), static_cast<Index>(slab.tap.size()), slab.step, slab.count, inner};
+    for (Index i = 0; i < outer; ++i)
+      kernels_.sum_windows(from + i * slab.size * inner, windows, to + i * slab.count * inner);
+    from = to;
+    inner *= slab.count;
+  }
   if (twofold_) return;
-  for (std::size_t i = 0; i < cells.size(); ++i) reach[i] = std::sqrt(reach[i]);
+  for (Index i = 0; i < positions; ++i) reach[i] = std::sqrt(reach[i]);
 }
 
 // The largest magnitude of the cells of each position, instead of that of the whole tile.
@@ -97,7 +105,7 @@ void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
     const GatherAxis& one = p_.gather[static_cast<std::size_t>(axis)];
     along.clear();
     for (Index q = 0; q < tile.count[axis]; ++q)
-      along.push_back(real_taps(one, tile.first[axis] + q) < static_cast<Index>(one.tap.size()));
+      along.push_back(touches_padding(one, tile.first[axis] + q));
     next.clear();
     for (const char outer : work.padded) {
       if (outer == 0) next.insert(next.end(), along.begin(), along.end());
@@ -161,6 +169,7 @@ void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, co
       const Index row = panel.first + j, channel = panel.group * p_.rows + row;
       T* const plane = p_.out.data + n * p_.out.batch + channel * p_.out.channel;
       T* const out = work.in_one_run ? plane + work.run_offsets.front() : work.rounded.at_least(positions);
+      if (work.in_one_run && j + 2 < panel.columns) prefetch<true>(out, 2 * p_.out.channel, positions);
       if constexpr (std::is_same_v<S, double>) {
         if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * stride, tile, out);
         else finish_fast(work, channel, high, out);
@@ -217,6 +226,7 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, I
   }
   if (count == 0 && finite_filters_) return;
   for (Index i = 0; i < positions; ++i) {
+    if (bad[i] == 0 && finite_filters_) continue;
     const bool padded = work.padded[static_cast<std::size_t>(i)] != 0;
     const TwoDoubles sum = two_sum(high[i], a.bias);
     const double value = twofold_ ? sum.high + (low[i] + sum.low) : sum.high;

@@ -34,8 +34,8 @@ std::vector<Gather> input_gathers(const Geometry& geometry);
 Index position_count(const Gather& gather);
 Index tap_count(const Gather& gather);
 
-// Whether every tap of position q along this axis is a real cell; how many are.
-Index real_taps(const GatherAxis& axis, Index q);
+// Whether a tap of position q along this axis is no real cell. Offsets rise or fall from the first to the last.
+bool touches_padding(const GatherAxis& axis, Index q);
 
 // A box of positions.
 struct Tile {
@@ -66,6 +66,7 @@ struct Segment {
 
 // One axis of a slab: position q (counted from the tile's first) and tap t stand at q * step + tap[t].
 struct SlabAxis {
+  Index count = 0;  // positions
   Index size = 0;
   Index step = 1;
   std::vector<Index> tap;

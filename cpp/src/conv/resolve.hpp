@@ -2,6 +2,7 @@
 // its own bound; the rest by exact arithmetic. The proofs stand in docs/explanation/error-bounds-convolution.md.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -18,24 +19,31 @@ inline double as_double(BFloat16 x) { return static_cast<double>(to_float(x)); }
 inline double as_double(float x) { return static_cast<double>(x); }
 inline double as_double(double x) { return x; }
 
-// A sum of doubles and what it lost, high + low, with the magnitudes of the terms beside it.
-struct TwofoldTerms {
-  double high = 0, low = 0, size = 0, count = 2;
-
+// A sum of doubles and what it lost, high + low, with the magnitudes of the terms beside it. Terms are kept until there
+// is a block of them and then added in lanes of their own: one addition need not wait for the one before.
+class TwofoldTerms {
+ public:
   void add(double x) {
-    const TwoDoubles sum = two_sum(high, x);
-    high = sum.high;
-    low += sum.low;
-    size += std::abs(x);
-    count += 1;
+    waiting_[waiting_count_++] = x;
+    if (waiting_count_ == kBlock) add_block();
   }
 
-  // high + low is within count^2 2^-105 size of the exact sum. Where that leaves no doubt, `high` moved to an odd
-  // neighbour in the direction of `low` rounds as the exact sum does.
+  // The sum lies within D^2 2^-105 size of high + low, where D additions are the most that a term passes through. Where
+  // that leaves no doubt, `high` moved to an odd neighbour in the direction of `low` rounds as the exact sum does.
   template <class T>
-  bool round(T& result) const {
+  bool round(T& result) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    const double error = 2 * count * count * 0x1p-106 * size;
+    std::fill(waiting_ + waiting_count_, waiting_ + kBlock, 0.0);
+    add_block();
+    double high = 0, low = 0, size = 0;
+    for (int lane = 0; lane < kWidth; ++lane) {
+      const TwoDoubles sum = two_sum(high, high_[lane]);
+      high = sum.high;
+      low += sum.low + low_[lane];
+      size += size_[lane];
+    }
+    const double additions = blocks_ * (kBlock / kWidth) + 2 * kWidth + 2;
+    const double error = 2 * additions * additions * 0x1p-106 * size;
     const TwoDoubles sum = two_sum(high, low);
     if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
     double odd = sum.high;
@@ -48,6 +56,28 @@ struct TwofoldTerms {
     result = round_to<T>(odd);
     return true;
   }
+
+ private:
+  static constexpr int kWidth = 8, kBlock = 64;
+
+  void add_block() {
+    for (int i = 0; i < kBlock; i += kWidth) {
+      for (int lane = 0; lane < kWidth; ++lane) {
+        const double x = waiting_[i + lane];
+        const TwoDoubles sum = two_sum(high_[lane], x);
+        high_[lane] = sum.high;
+        low_[lane] += sum.low;
+        size_[lane] += std::abs(x);
+      }
+    }
+    blocks_ += 1;
+    waiting_count_ = 0;
+  }
+
+  double high_[kWidth] = {}, low_[kWidth] = {}, size_[kWidth] = {};
+  double waiting_[kBlock];
+  int waiting_count_ = 0;
+  double blocks_ = 0;
 };
 
 // Decides about a sum that came out as zero, term by term: the sum of an exact zero is +0 unless every term is -0.

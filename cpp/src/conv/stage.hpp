@@ -63,6 +63,19 @@ Index odd_lines(Index n) {
   return (ceil_div(n, line) | 1) * line;
 }
 
+// Asks for the n elements that lie `ahead` elements after `run`: a run of a later channel is too far away for the
+// processor to foresee.
+template <bool Write, class T>
+void prefetch(const T* run, Index ahead, Index n) {
+#if defined(__GNUC__) || defined(__clang__)
+  const auto first = reinterpret_cast<std::uintptr_t>(run) + static_cast<std::uintptr_t>(ahead) * sizeof(T);
+  for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(n) * sizeof(T); at += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(at), Write ? 1 : 0);
+#else
+  static_cast<void>(run), static_cast<void>(ahead), static_cast<void>(n);
+#endif
+}
+
 // Where a slab keeps cell i of channel c: at i * cell + c * channel. Channels are innermost where they are innermost in
 // the source, so that both sides are read and written in runs.
 struct SlabLayout {
@@ -90,7 +103,10 @@ class Stager {
       stage_axis(0, data, slab);
       return;
     }
-    for (Index c = 0; c < channels; ++c) stage_axis(0, data + c * source_.channel, slab + c * layout.channel);
+    for (Index c = 0; c < channels; ++c) {
+      ahead_ = c + 2 < channels ? 2 * source_.channel : 0;
+      stage_axis(0, data + c * source_.channel, slab + c * layout.channel);
+    }
   }
 
  private:
@@ -110,6 +126,7 @@ class Stager {
       if (high == low) continue;
       const T* in = data + (segment.source + low * segment.step) * from;
       if (last && !layout_.channels_inside) {
+        if (ahead_ != 0 && segment.step * from == 1) prefetch<false>(in, ahead_, high - low);
         load_(in, segment.step * from, high - low, out + low);
         continue;
       }
@@ -126,6 +143,7 @@ class Stager {
   const Planes<const T>& source_;
   SlabLayout layout_;
   Index channels_ = 0;
+  Index ahead_ = 0;  // from a channel to the one that is prefetched
 };
 
 // Memory of one thread, kept between its tasks; aligned to cache lines. New memory holds zeros if `Zeroed` (a slab is read

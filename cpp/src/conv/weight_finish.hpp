@@ -51,8 +51,11 @@ void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index 
     const S* const lanes = sums + ((m * task.ins + in) * taps_ + tap) * products_.width;
     if constexpr (std::is_same_v<S, double>) {
       if (twofold_) {
-        TwofoldTerms total;
-        for (Index lane = 0; lane < products_.width; ++lane) total.add(lanes[lane]);
+        TwoDoubles total{0, 0};
+        for (Index lane = 0; lane < products_.width; ++lane) {
+          const TwoDoubles sum = two_sum(total.high, lanes[lane]);
+          total = {sum.high, total.low + sum.low};
+        }
         for (Index lane = 0; lane < products_.width; ++lane) total.low += lanes[work.plane + lane];
         high[m] = total.high;
         low[m] = total.low;

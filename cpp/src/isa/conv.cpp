@@ -173,16 +173,13 @@ double sum_over(const double* x, Index n, const F& f) {
   Index i = 0;
   for (; i + 4 * V::width <= n; i += 4 * V::width)
     for (int j = 0; j < 4; ++j) sums[j] = sums[j] + f(V::load(x + i + j * V::width));
-  double lanes[4 * V::width], rest[V::width] = {};
+  for (; i + V::width <= n; i += V::width) sums[0] = sums[0] + f(V::load(x + i));
+  double lanes[4 * V::width], rest[V::width] = {};  // f of 0 is 0
+  for (int j = 0; i + j < n; ++j) rest[j] = x[i + j];
+  if (i < n) sums[1] = sums[1] + f(V::load(rest));
   for (int j = 0; j < 4; ++j) sums[j].store(lanes + j * V::width);
   double result = 0;
   for (const double lane : lanes) result += lane;
-  for (; i < n; ++i) {
-    rest[0] = x[i];
-    double value[V::width];
-    f(V::load(rest)).store(value);
-    result += value[0];
-  }
   return result;
 }
 
@@ -191,6 +188,29 @@ double sum_squares(const double* x, Index n) {
 }
 double sum_magnitudes(const double* x, Index n) {
   return sum_over(x, n, [](Vector<double> v) { return larger_magnitude(v, v - v); });
+}
+
+// Positions inside, so that one addition need not wait for the one before; long windows are summed one by one.
+void sum_windows(const double* __restrict cells, const conv::Windows& given, double* __restrict out) {
+  const conv::Windows w = given;
+  const bool run = w.taps > 1 && (w.tap[1] - w.tap[0] == 1 || w.tap[0] - w.tap[1] == 1);
+  if (w.inner == 1 && run && w.taps >= 32) {
+    const Index first = w.tap[0] < w.tap[1] ? w.tap[0] : w.tap[w.taps - 1];
+    for (Index q = 0; q < w.positions; ++q) out[q] = sum_magnitudes(cells + q * w.step + first, w.taps);
+    return;
+  }
+  for (Index i = 0; i < w.positions * w.inner; ++i) out[i] = 0;
+  for (Index t = 0; t < w.taps; ++t) {
+    const double* const from = cells + w.tap[t] * w.inner;
+    if (w.step == 1) {
+      for (Index i = 0; i < w.positions * w.inner; ++i) out[i] += from[i];
+    } else if (w.inner == 1 && w.step == 2) {
+      for (Index q = 0; q < w.positions; ++q) out[q] += from[2 * q];
+    } else {
+      for (Index q = 0; q < w.positions; ++q)
+        for (Index j = 0; j < w.inner; ++j) out[q * w.inner + j] += from[q * w.step * w.inner + j];
+    }
+  }
 }
 
 }  // namespace
@@ -213,6 +233,7 @@ const ConvKernels& conv_kernels() {
                                      add_squares,
                                      add_magnitudes,
                                      largest_magnitude,
+                                     sum_windows,
                                      sum_squares,
                                      sum_magnitudes};
   return table;
