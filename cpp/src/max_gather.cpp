@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "halfulp/gather_kernels.hpp"
-#include "halfulp/parallel.hpp"
 #include "max_pullback.hpp"
 #include "max_walk.hpp"
 #include "row_buffer.hpp"
@@ -12,283 +11,328 @@
 namespace halfulp {
 namespace {
 
-constexpr Index kMostTaps = 256;
+constexpr Index kMostTaps = 255;             // a code fits in a byte, and one is left over
+constexpr std::uint8_t kNobody = 255;        // the code of a window that does not exist
+constexpr Index kBandBytes = Index{8} << 10;  // of cells made at once: they and their terms stay in the first-level cache
 
-// The windows that hold coordinate c of an outer axis.
-struct Cover {
-  Index output;
-  Index offset;  // of the coordinate in that window
+// How the windows along an axis hold cells. Cell c is in class c % stride and has place c / stride; it is at `offset` of
+// the window whose number is its place plus `shift`. Windows that do not exist are met, too.
+struct Tap {
+  Index offset;
+  Index shift;
 };
-
-void covers_of(const Axis& axis, Index c, std::vector<Cover>& covers) {
-  covers.clear();
-  for (Index k = axis.kernel - 1; k >= 0; --k) {
-    const Index from = c + axis.before - k * axis.dilation;
-    if (from < 0 || from % axis.stride != 0 || from / axis.stride >= axis.output) continue;
-    covers.push_back({from / axis.stride, k});
+struct AxisTaps {
+  explicit AxisTaps(const Axis& axis) : stride(axis.stride), size(axis.size), windows(axis.output) {
+    classes.resize(static_cast<std::size_t>(stride));
+    first_shift = axis.before / stride;
+    last_shift = -first_shift;
+    for (Index c = 0; c < stride; ++c) {
+      for (Index k = 0; k < axis.kernel; ++k) {
+        const Index distance = axis.before + c - k * axis.dilation;
+        if (distance % stride != 0) continue;
+        classes[static_cast<std::size_t>(c)].push_back({k, distance / stride});
+        first_shift = std::min(first_shift, distance / stride);
+        last_shift = std::max(last_shift, distance / stride);
+      }
+      most = std::max(most, static_cast<Index>(classes[static_cast<std::size_t>(c)].size()));
+    }
+    last_shift = std::max(first_shift, last_shift);
   }
-}
+  const std::vector<Tap>& of(Index cell) const noexcept { return classes[static_cast<std::size_t>(cell % stride)]; }
+  Index place(Index cell) const noexcept { return cell / stride; }
+  // The windows that cells [begin, end) may meet.
+  Index first_window(Index begin) const noexcept { return place(begin) + first_shift; }
+  Index stop_window(Index end) const noexcept { return place(end - 1) + last_shift + 1; }
+
+  Index stride, size, windows;
+  Index first_shift = 0, last_shift = 0;
+  Index most = 0;  // taps of a class
+  std::vector<std::vector<Tap>> classes;
+};
 
 template <class T>
 class Gather final : public GatherEngine {
  public:
-  // Cotangents are loaded as C, codes as the integer I that is as wide.
   static constexpr bool kDouble = std::is_same_v<T, double>;
-  using C = std::conditional_t<kDouble, double, float>;
-  using I = std::conditional_t<kDouble, std::int64_t, std::int32_t>;
+  using C = std::conditional_t<kDouble, double, float>;  // sums are made in and for this
 
   Gather(const MaxPlan& plan, const PullbackPlane& prototype)
-      : plan_(plan), kernels_(select_gather_kernels()), last_(plan.ndim() - 1), lanes_(prototype.lanes) {
-    const Axis& axis = plan.axes.back();
-    ways_ = axis.stride;
-    // A window reaches at most this many places to the left of a cell's own.
-    reach_ = axis.dilation * (axis.kernel - 1) / axis.stride + 1;
-    places_ = (axis.before + axis.size + ways_ - 1) / ways_;
-    row_items_ = padded_length<C>((reach_ + std::max(places_, axis.output) + 1) * lanes_);
-    rows_per_output_ = 1;
-    for (int a = 1; a < last_; ++a) rows_per_output_ *= plan.axes[at(a)].output;
-    most_terms_ = 1;
-    for (const Axis& each : plan.axes) most_terms_ *= each.dilation * (each.kernel - 1) / each.stride + 1;
-    sums_.assign(padded_length<float>(places_ * lanes_) + kRowSlack, 0.0);
-    for (Index way = 0; way < ways_; ++way) narrowed_.emplace_back(padded_length<T>(places_ * lanes_) + kRowSlack, T{});
-    row_.assign(padded_length<T>(axis.size * lanes_) + kRowSlack, T{});
-    ways_taps_.resize(static_cast<std::size_t>(ways_));
-    for (Index k = 0; k < axis.kernel; ++k)
-      ways_taps_[static_cast<std::size_t>(k * axis.dilation % ways_)].push_back({k, k * axis.dilation / ways_});
+      : kernels_(select_gather_kernels()),
+        last_(plan.ndim() - 1),
+        lanes_(prototype.lanes),
+        columns_(plan.axes.back()),
+        rows_(last_ > 0 ? plan.axes[at(last_ - 1)] : Axis{.size = 1, .output = 1}),
+        row_kernel_(last_ > 0 ? plan.axes[at(last_ - 1)].kernel : 1),
+        column_kernel_(plan.axes.back().kernel) {
+    most_terms_ = rows_.most * columns_.most;
+    for (int a = 0; a + 1 < last_; ++a) {
+      outer_.emplace_back(plan.axes[at(a)]);
+      outer_kernels_.push_back(plan.axes[at(a)].kernel);
+      most_terms_ *= outer_.back().most;
+    }
+    // Long rows are cut, short ones taken together.
+    const Index fitting = kBandBytes / static_cast<Index>(sizeof(C)) / lanes_;
+    band_columns_ = std::min(columns_.size, std::max<Index>(1, fitting / columns_.stride) * columns_.stride);
+    band_rows_ = std::clamp<Index>(fitting / band_columns_ / rows_.stride * rows_.stride, rows_.stride,
+                                   std::max(rows_.stride, rows_.size));
+    sums_.assign(padded_length<C>(band_columns_ * lanes_) * band_rows_ + kRowSlack, C{});
+    if (!std::is_same_v<T, C>) narrowed_.assign(band_columns_ * lanes_ * band_rows_ + kRowSlack, T{});
+    ways_.resize(static_cast<std::size_t>(columns_.stride));
+    const auto terms = static_cast<std::size_t>(columns_.stride * most_terms_);
+    term_g_.resize(terms);
+    term_codes_.resize(terms);
+    ids_.resize(terms);
   }
 
   bool run(const PullbackPlane& plane, Index begin, Index end) override {
     plane_ = &plane;
-    if (last_ == 0) begin = 0, end = 1;
-    if (!load_outputs(begin, end)) return false;
-    if (last_ == 0) {
-      terms_rows_.assign(1, {0, 0});
-      row(plane.dx.data);
-      return true;
+    if (last_ == 0) return bands(plane.dx.data, 0, 1, begin, end);
+    if (last_ == 1) {
+      met_.assign(1, {plane.cotangent.data, plane.winners.data, 0});
+      return bands(plane.dx.data, begin, end, 0, columns_.size);
     }
-    Index cell[kMaxRank] = {};
-    covers_.resize(at(last_));
-    for (cell[0] = begin; cell[0] < end; ++cell[0]) rows_of(0, cell);
+    Index cell[kMaxRank] = {begin};
+    while (cell[0] < end) {
+      meet(cell);
+      if (!bands(plane.dx.data + walk::position(cell, plane.dx.strides, last_ - 1), 0, rows_.size, 0, columns_.size))
+        return false;
+      for (int a = last_ - 2; a >= 0; --a) {
+        if (++cell[a] < outer_[at(a)].size || a == 0) break;
+        cell[a] = 0;
+      }
+    }
     return true;
   }
 
  private:
-  struct Tap {
-    Index offset;  // in the window
-    Index shift;   // places that the window's own lies to the left of the cell's
-  };
-  struct TermRow {
-    Index row;   // of the loaded outputs
-    Index code;  // what the outer axes contribute to it
+  // A slice of windows that holds the slice of cells: where it is, and what its outer axes contribute to the code.
+  struct Slice {
+    const char* g;
+    const char* codes;
+    Index code;
   };
 
-  static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
+  static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
 
-  // All rows of cells further in than axis a.
-  void rows_of(int a, Index* cell) {
-    covers_of(plan_.axes[at(a)], cell[a], covers_[at(a)]);
-    if (a + 1 < last_) {
-      for (cell[a + 1] = 0; cell[a + 1] < plan_.axes[at(a) + 1].size; ++cell[a + 1]) rows_of(a + 1, cell);
-      return;
+  void meet(const Index* cell) {
+    met_.assign(1, {plane_->cotangent.data, plane_->winners.data, 0});
+    for (int a = 0; a + 1 < last_; ++a) {
+      const AxisTaps& axis = outer_[at(a)];
+      wider_.clear();
+      for (const Slice& slice : met_) {
+        for (const Tap& tap : axis.of(cell[a])) {
+          const Index window = axis.place(cell[a]) + tap.shift;
+          if (window < 0 || window >= axis.windows) continue;
+          wider_.push_back({slice.g + window * plane_->cotangent.strides[a], slice.codes + window * plane_->winners.strides[a],
+                            slice.code * outer_kernels_[at(a)] + tap.offset});
+        }
+      }
+      std::swap(met_, wider_);
     }
-    terms_rows_.assign(1, {-first_output_, 0});
-    for (int b = 0; b < last_; ++b) {
-      std::vector<TermRow>& wider = wider_rows_;
-      wider.clear();
-      const Index outputs = b + 1 < last_ ? plan_.axes[at(b) + 1].output : 1;
-      for (const TermRow& term : terms_rows_)
-        for (const Cover& cover : covers_[at(b)])
-          wider.push_back({(term.row + cover.output) * outputs,
-                           (term.code + cover.offset) * plan_.axes[at(b) + 1].kernel});
-      std::swap(terms_rows_, wider);
-    }
-    row(plane_->dx.data + walk::position(cell, plane_->dx.strides, last_));
   }
 
-  // Loads the outputs whose windows meet cells [begin, end) of the first axis; false if their range is too wide.
-  bool load_outputs(Index begin, Index end) {
-    Index first = 0, stop = 1;
-    if (last_ > 0) {
-      const Axis& axis = plan_.axes[0];
-      const Index reach = axis.extent();
-      first = std::max<Index>(0, (begin + axis.before - reach + axis.stride) / axis.stride);
-      first = begin + axis.before - reach + 1 <= 0 ? 0 : first;
-      stop = std::min(axis.output, (end - 1 + axis.before) / axis.stride + 1);
-      first = std::min(first, stop);
+  // The cells of rows [y0, y1) and columns [x0, x1) of a slice of dx, band by band.
+  bool bands(char* dx, Index y0, Index y1, Index x0, Index x1) {
+    if (last_ == 0) met_.assign(1, {plane_->cotangent.data, plane_->winners.data, 0});
+    for (Index y = y0; y < y1; y += band_rows_)
+      for (Index x = x0; x < x1; x += band_columns_)
+        if (!band(dx, y, std::min(y + band_rows_, y1), x, std::min(x + band_columns_, x1))) return false;
+    if (plane_->stream) kernels_.finish_stream();
+    return true;
+  }
+
+  bool band(char* dx, Index y0, Index y1, Index x0, Index x1) {
+    if (!load(y0, y1, x0, x1)) return false;
+    const Index step = row_stride(plane_->dx), stride = plane_->dx.strides[last_];
+    const Index item = static_cast<Index>(sizeof(T)), n = (x1 - x0) * lanes_;
+    char* target = dx + y0 * step + x0 * stride;
+    const bool dense = stride == item * lanes_;
+    if constexpr (std::is_same_v<T, C>) {
+      if (dense && !plane_->stream && step % item == 0) {
+        sum_rows(y0, y1, x0, x1, reinterpret_cast<C*>(target), step / item);
+        return true;
+      }
     }
-    first_output_ = first;
-    const Index rows = (stop - first) * rows_per_output_;
-    const Index items = row_items_ * rows + kRowSlack;
-    // Places beside the outputs have a code that nothing asks for.
+    sum_rows(y0, y1, x0, x1, sums_.data(), n);
+    const T* finished = nullptr;
+    if constexpr (std::is_same_v<T, C>) {
+      finished = sums_.data();
+    } else {
+      narrow_run(sums_.data(), narrowed_.data(), (y1 - y0) * n);
+      finished = narrowed_.data();
+    }
+    write(finished, target, y1 - y0, n, step, stride);
+    return true;
+  }
+
+  void write(const T* source, char* target, Index rows, Index n, Index step, Index stride) {
+    const Index bytes = n * static_cast<Index>(sizeof(T));
+    const bool dense = stride == static_cast<Index>(sizeof(T)) * lanes_;
+    if (dense && step == bytes) return put(source, target, rows * bytes);
+    for (Index r = 0; r < rows; ++r) {
+      if (dense) put(source + r * n, target + r * step, bytes);
+      else write_row<T, T>(source + r * n, target + r * step, stride, n / lanes_, lanes_);
+    }
+  }
+
+  void put(const T* source, char* target, Index bytes) {
+    if (plane_->stream) kernels_.stream(reinterpret_cast<const char*>(source), target, bytes);
+    else std::memcpy(target, source, static_cast<std::size_t>(bytes));
+  }
+
+  // Loads the windows that these cells meet; false if their range is too wide.
+  bool load(Index y0, Index y1, Index x0, Index x1) {
+    first_row_ = rows_.first_window(y0);
+    first_column_ = columns_.first_window(x0);
+    loaded_rows_ = rows_.stop_window(y1) - first_row_;
+    pitch_ = padded_length<C>((columns_.stop_window(x1) - first_column_) * lanes_);
+    const Index items = pitch_ * loaded_rows_ * static_cast<Index>(met_.size()) + kRowSlack;
     if (items > capacity_) {
       g_.assign(items, C{});
-      codes_.assign(items, -1);
+      codes_.assign(items, kNobody);
       capacity_ = items;
     }
+    std::memset(codes_.data(), kNobody, static_cast<std::size_t>(items));
+    const Index top = std::max<Index>(first_row_, 0), bottom = std::min(first_row_ + loaded_rows_, rows_.windows);
+    const Index left = std::max<Index>(first_column_, 0), right = std::min(columns_.stop_window(x1), columns_.windows);
+    if (top >= bottom || left >= right) return true;
     ExponentRange range;
-    Index output[kMaxRank] = {first};
-    for (Index r = 0; r < rows; ++r) {
-      load_row(output, r, range);
-      for (int a = last_ - 1; a >= 0; --a) {
-        if (++output[a] < plan_.axes[at(a)].output || a == 0) break;
-        output[a] = 0;
-      }
+    Index to = (top - first_row_) * pitch_ + (left - first_column_) * lanes_;
+    for (const Slice& slice : met_) {
+      load_slice(slice, top, bottom - top, left, right - left, to, range);
+      to += loaded_rows_ * pitch_;
     }
     return exact(range);
   }
 
-  void load_row(const Index* output, Index r, ExponentRange& range) {
-    const Index n = plan_.axes.back().output * lanes_;
-    C* g = g_.data() + r * row_items_ + reach_ * lanes_;
-    I* codes = codes_.data() + r * row_items_ + reach_ * lanes_;
-    load_values(plane_->cotangent.data + walk::position(output, plane_->cotangent.strides, last_), g);
-    load_codes(plane_->winners.data + walk::position(output, plane_->winners.strides, last_), codes);
-    if constexpr (kDouble) kernels_.range_f64(g, n, range);
-    else kernels_.range_f32(g, n, range);
+  void load_slice(const Slice& slice, Index row, Index rows, Index column, Index places, Index to, ExponentRange& range) {
+    const Index g_step = row_stride(plane_->cotangent), g_stride = plane_->cotangent.strides[last_];
+    const Index code_step = row_stride(plane_->winners), code_stride = plane_->winners.strides[last_];
+    const char* g = slice.g + row * g_step + column * g_stride;
+    const char* codes = slice.codes + row * code_step + column * code_stride;
+    for (Index r = 0; r < rows; ++r)
+      read_row<std::uint8_t>(codes + r * code_step, code_stride, places, codes_.data() + to + r * pitch_);
+    const RowRun inside{rows, places * lanes_, pitch_, pitch_};
+    if constexpr (std::is_same_v<T, C>) {
+      constexpr Index item = sizeof(T);
+      if (g_stride == item * lanes_ && g_step % item == 0)
+        return copy(reinterpret_cast<const C*>(g), to, {rows, places * lanes_, g_step / item, pitch_}, range);
+    }
+    for (Index r = 0; r < rows; ++r) read_row<T>(g + r * g_step, g_stride, places, g_.data() + to + r * pitch_);
+    if (most_terms_ > 2) copy(g_.data() + to, to, inside, range);
   }
 
-  void load_values(const char* source, C* target) {
-    const Index places = plan_.axes.back().output, stride = plane_->cotangent.strides[last_];
-    const auto run = [](const char* from, C* to, Index n) {
-      if constexpr (is_half_pair<T, C>) widen_run(reinterpret_cast<const T*>(from), to, n);
-      else std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(T));
+  Index row_stride(const Plane& plane) const noexcept { return last_ > 0 ? plane.strides[last_ - 1] : 0; }
+
+  template <class From, class To>
+  void read_row(const char* source, Index stride, Index places, To* target) const {
+    const auto run = [](const char* from, To* to, Index n) {
+      if constexpr (is_half_pair<From, To>) widen_run(reinterpret_cast<const From*>(from), to, n);
+      else std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
     };
-    if (stride == static_cast<Index>(sizeof(T)) * lanes_) return run(source, target, places * lanes_);
+    if (stride == static_cast<Index>(sizeof(From)) * lanes_) return run(source, target, places * lanes_);
     for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
   }
 
-  void load_codes(const char* source, I* target) {
-    const Index places = plan_.axes.back().output, stride = plane_->winners.strides[last_];
-    const int bytes = static_cast<int>(plane_->winner_bytes);
-    const auto run = [&](const char* from, I* to, Index n) {
-      if constexpr (kDouble) kernels_.codes_64(from, bytes, to, n);
-      else kernels_.codes_32(from, bytes, to, n);
-    };
-    if (stride == bytes * lanes_) return run(source, target, places * lanes_);
-    for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
+  void copy(const C* source, Index to, const RowRun& rows, ExponentRange& range) const {
+    if constexpr (kDouble) kernels_.copy_f64(source, g_.data() + to, rows, range);
+    else kernels_.copy_f32(source, g_.data() + to, rows, range);
   }
 
   // Whether every sum of these terms is exact in double, or, for double terms, in two doubles: the bits of all terms and
   // sums lie in a window that fits.
   bool exact(const ExponentRange& range) const noexcept {
-    if (range.largest == 0 || most_terms_ <= 1) return true;
+    // Two terms are rounded to C at once, which has more than twice the bits of a half-precision T; and the bits of all
+    // float16 numbers fit.
+    if (range.largest == 0 || most_terms_ <= 2 || std::is_same_v<T, Float16>) return true;
     constexpr int fraction = kDouble ? 52 : 23;
     constexpr Index special = kDouble ? 2047 : 255;
     const auto high = static_cast<Index>(range.largest >> fraction);
     const auto low = static_cast<Index>((range.smallest + 1) >> fraction);
     if (high == special) return false;  // an infinity or NaN
     const Index growth = std::bit_width(static_cast<std::uint64_t>(most_terms_));
-    if constexpr (kDouble)  // and no partial sum may overflow
-      return most_terms_ <= 2 || (high - low + 2 * growth <= 48 && high + growth < special);
-    else return (std::is_same_v<T, float> && most_terms_ <= 2) || high - low + growth + format_of<T>::precision <= 53;
+    if constexpr (kDouble) return high - low + 2 * growth <= 48 && high + growth < special;  // no partial sum may overflow
+    else return high - low + growth + format_of<T>::precision <= 53;
   }
 
-  // One row of dx from the rows of outputs in terms_rows_.
-  void row(char* target) {
-    const Axis& axis = plan_.axes.back();
-    for (Index way = 0; way < ways_; ++way) {
-      collect(way);
-      T* narrowed = narrowed_[static_cast<std::size_t>(way)].data();
-      if (ids_.empty()) {
-        std::memset(static_cast<void*>(narrowed), 0, static_cast<std::size_t>(places_ * lanes_) * sizeof(T));
+  // The sums of the cells of rows [y0, y1) and columns [x0, x1), `step` items from row to row.
+  void sum_rows(Index y0, Index y1, Index x0, Index x1, C* out, Index step) {
+    for (Index y = y0; y < std::min(y0 + rows_.stride, y1); ++y) {
+      const Index count = (y1 - y + rows_.stride - 1) / rows_.stride;
+      C* const target = out + (y - y0) * step;
+      if (lanes_ == 1 || columns_.stride == 1) {
+        for (Index x = x0; x < x0 + columns_.stride; ++x) collect(x - x0, y, 0, x, x1);
+        sum(ways_.data(), columns_.stride, target, {count, (x1 - x0) * lanes_, pitch_, rows_.stride * step});
         continue;
       }
-      add_up(narrowed);
-    }
-    const Index stride = plane_->dx.strides[last_];
-    const bool dense = stride == static_cast<Index>(sizeof(T)) * lanes_;
-    T* row = dense ? reinterpret_cast<T*>(target) : row_.data();
-    assemble_row(row, axis);
-    if (!dense) write_row<T, T>(row, target, stride, axis.size, lanes_);
-  }
-
-  // The taps through which cells of class `way` (their padded coordinate modulo the stride) are held.
-  void collect(Index way) {
-    const auto& taps = ways_taps_[static_cast<std::size_t>(way)];
-    const std::size_t count = terms_rows_.size() * taps.size();
-    ids_.resize(count);
-    term_g_.resize(count);
-    term_codes_.resize(count);
-    std::size_t t = 0;
-    for (const TermRow& term : terms_rows_) {
-      for (const Tap& tap : taps) {
-        const Index at = term.row * row_items_ + (reach_ - tap.shift) * lanes_;
-        term_g_[t] = g_.data() + at;
-        term_codes_[t] = codes_.data() + at;
-        ids_[t++] = static_cast<I>(term.code + tap.offset);
+      for (Index r = 0; r < count; ++r) {
+        for (Index x = x0; x < std::min(x0 + columns_.stride, x1); ++x) {
+          collect(0, y, r * pitch_, x, x1);
+          const Index places = (x1 - x + columns_.stride - 1) / columns_.stride;
+          sum(ways_.data(), 1, target + r * rows_.stride * step + (x - x0) * lanes_,
+              {places, lanes_, lanes_, columns_.stride * lanes_});
+        }
       }
     }
   }
 
-  // The sums of the collected terms, rounded to T.
-  void add_up(T* target) {
-    const auto count = static_cast<int>(ids_.size());
-    const Index n = places_ * lanes_;
-    const auto add = [&](auto kernel, auto* out) {
-      kernel(term_g_.data(), term_codes_.data(), ids_.data(), count, out, n);
-    };
-    if constexpr (kDouble) {
-      add(count > 2 ? kernels_.f64_pair : kernels_.f64, target);
-    } else if constexpr (std::is_same_v<T, float>) {
-      add(count > 2 ? kernels_.f32_exact : kernels_.f32, target);
-    } else {
-      add(kernels_.f32_exact_wide, sums_.data());
-      if constexpr (std::is_same_v<T, Float16>) kernels_.narrow_f16(sums_.data(), target, n);
-      else kernels_.narrow_bf16(sums_.data(), target, n);
+  void sum(const GatherTerms<C>* ways, Index count, C* out, const RowRun& rows) const {
+    const int n = static_cast<int>(count);
+    if constexpr (kDouble) kernels_.f64(ways, n, out, rows);
+    else if constexpr (std::is_same_v<T, float>) kernels_.f32(ways, n, out, rows);
+    else kernels_.f32_odd(ways, n, out, rows);
+  }
+
+  // The terms of cell (y, x) and those of its class, as number `way`; none if x is not below `end`.
+  void collect(Index way, Index y, Index offset, Index x, Index end) {
+    Index t = way * most_terms_;
+    GatherTerms<C>& terms = ways_[static_cast<std::size_t>(way)];
+    terms = {term_g_.data() + t, term_codes_.data() + t, ids_.data() + t, 0};
+    if (x >= end) return;
+    const Index top = rows_.place(y) - first_row_, left = columns_.place(x) - first_column_;
+    for (const Slice& slice : met_) {
+      const Index slot = (&slice - met_.data()) * loaded_rows_;
+      for (const Tap& down : rows_.of(y)) {
+        const Index row = offset + (slot + top + down.shift) * pitch_;
+        const Index code = (slice.code * row_kernel_ + down.offset) * column_kernel_;
+        for (const Tap& along : columns_.of(x)) {
+          const Index place = row + (left + along.shift) * lanes_;
+          const auto i = static_cast<std::size_t>(t++);
+          term_g_[i] = g_.data() + place;
+          term_codes_[i] = codes_.data() + place;
+          ids_[i] = static_cast<std::uint8_t>(code + along.offset);
+          ++terms.count;
+        }
+      }
     }
   }
 
-  // Puts the classes back in order.
-  void assemble_row(T* row, const Axis& axis) {
-    const auto source = [&](Index w) {
-      const Index padded = w + axis.before;
-      return narrowed_[static_cast<std::size_t>(padded % ways_)].data() + padded / ways_ * lanes_;
-    };
-    if (ways_ == 1) {
-      std::memcpy(static_cast<void*>(row), source(0), static_cast<std::size_t>(axis.size * lanes_) * sizeof(T));
-    } else if (ways_ == 2 && lanes_ == 1) {
-      interleave(source(0), source(1), row, axis.size);
-    } else {
-      for (Index w = 0; w < axis.size; ++w)
-        std::memcpy(static_cast<void*>(row + w * lanes_), source(w), static_cast<std::size_t>(lanes_) * sizeof(T));
-    }
-  }
-
-  void interleave(const T* a, const T* b, T* target, Index n) {
-    if constexpr (sizeof(T) == 2)
-      kernels_.interleave_2(reinterpret_cast<const std::uint16_t*>(a), reinterpret_cast<const std::uint16_t*>(b),
-                            reinterpret_cast<std::uint16_t*>(target), n);
-    else if constexpr (sizeof(T) == 4)
-      kernels_.interleave_4(reinterpret_cast<const std::uint32_t*>(a), reinterpret_cast<const std::uint32_t*>(b),
-                            reinterpret_cast<std::uint32_t*>(target), n);
-    else
-      kernels_.interleave_8(reinterpret_cast<const std::uint64_t*>(a), reinterpret_cast<const std::uint64_t*>(b),
-                            reinterpret_cast<std::uint64_t*>(target), n);
-  }
-
-  const MaxPlan& plan_;
   const GatherKernels& kernels_;
   int last_;
-  Index lanes_, ways_ = 1, reach_ = 0, places_ = 0, row_items_ = 0, rows_per_output_ = 1, most_terms_ = 1;
-  Index first_output_ = 0, capacity_ = 0;
-  RowBuffer<C> g_;
-  RowBuffer<I> codes_;
-  RowBuffer<double> sums_;
-  std::vector<RowBuffer<T>> narrowed_;
-  RowBuffer<T> row_;
-  std::vector<std::vector<Cover>> covers_;
-  std::vector<TermRow> terms_rows_, wider_rows_;
-  std::vector<std::vector<Tap>> ways_taps_;
-  std::vector<const C*> term_g_;
-  std::vector<const I*> term_codes_;
-  std::vector<I> ids_;
+  Index lanes_;
+  AxisTaps columns_, rows_;
+  std::vector<AxisTaps> outer_;
+  Index row_kernel_, column_kernel_;
+  std::vector<Index> outer_kernels_;
+  Index most_terms_ = 1, band_rows_ = 1, band_columns_ = 1;
   const PullbackPlane* plane_ = nullptr;
+  std::vector<Slice> met_, wider_;
+  // The loaded windows: their rows, from first_row_ and first_column_ on, slice after slice.
+  Index first_row_ = 0, first_column_ = 0, loaded_rows_ = 0, pitch_ = 0, capacity_ = 0;
+  RowBuffer<C> g_;
+  RowBuffer<std::uint8_t> codes_;
+  RowBuffer<C> sums_;
+  RowBuffer<T> narrowed_;
+  std::vector<GatherTerms<C>> ways_;
+  std::vector<const C*> term_g_;
+  std::vector<const std::uint8_t*> term_codes_;
+  std::vector<std::uint8_t> ids_;
 };
 
 }  // namespace
 
 std::unique_ptr<GatherEngine> make_gather(const MaxPlan& plan, const PullbackPlane& plane) {
-  if (plan.many_winners() || plan.window_cells > kMostTaps || plane.winner_bytes > 2) return nullptr;
+  if (plan.many_winners() || plan.window_cells > kMostTaps) return nullptr;
   for (const Axis& axis : plan.axes)
     if (axis.adaptive || axis.output == 0 || axis.padded() > 4 * axis.size + 4096) return nullptr;
   return visit_float(plane.dtype, [&](auto tag) -> std::unique_ptr<GatherEngine> {

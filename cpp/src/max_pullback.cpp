@@ -17,6 +17,8 @@ namespace {
 
 // Below this many cells a unit of work is not worth another thread.
 constexpr Index kCellsPerThread = 1 << 14;
+// Arrays from this size on are written past the caches, which saves reading what is overwritten.
+constexpr Index kStreamBytes = Index{1} << 25;
 
 Index load_code(const std::uint8_t* source, Index bytes) noexcept {
   switch (bytes) {
@@ -247,6 +249,7 @@ void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& 
   const Strided dx_planes(dx), g_planes(cotangent);
   const Strided records(reinterpret_cast<char*>(winners.data.get()), winners.strides, winners.item_bytes);
   const PlaneLayout layout(dx.shape, dx.ndim() - plan.ndim(), dx_planes, {&g_planes, &records});
+  const bool stream = dx.count() * static_cast<Index>(item_size(dx.dtype)) >= kStreamBytes;
   const auto plane_of = [&](Index group) {
     PullbackPlane plane;
     plane.dtype = dx.dtype;
@@ -255,11 +258,12 @@ void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& 
     plane.cotangent = layout.plane(g_planes, group);
     plane.winners = layout.plane(records, group);
     plane.winner_bytes = winners.item_bytes;
+    plane.stream = stream;
     return plane;
   };
   const Index rows = plan.axes[0].size, cells = plan.plane_cells * layout.lanes, threads = num_threads();
   Index parts = 1;
-  if (plan.ndim() > 1 && layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+  if (layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
     parts = std::clamp<Index>(4 * threads / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
   parallel_for(layout.groups * parts, std::max<Index>(1, kCellsPerThread * parts / cells), [&](Index begin, Index end) {
     Worker worker(plan, plane_of(begin / parts));

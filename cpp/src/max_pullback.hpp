@@ -17,6 +17,7 @@ struct PullbackPlane {
   Plane dx, cotangent;  // of one dtype
   Plane winners;        // winner_bytes per output
   Index winner_bytes = 1;
+  bool stream = false;  // dx is larger than the caches
 };
 
 // For small sliding windows: the cotangents of a row of cells are gathered in vectors. One per thread.

@@ -1,10 +1,11 @@
-// The vectorised rows of hard max's pullback. Lengths may be rounded up to whole vectors; buffers have slack for that.
+// The vectorised rows of hard max's pullback. Sources may be read up to a vector past their end; no kernel writes past
+// the items it was asked for.
 #pragma once
 
 #include <cstdint>
 
-#include "halfulp/dtype.hpp"
 #include "halfulp/isa.hpp"
+#include "halfulp/max_kernels.hpp"
 
 namespace halfulp {
 
@@ -14,29 +15,32 @@ struct ExponentRange {
   std::uint64_t largest = 0;
 };
 
-// C: the type of the loaded cotangents, I the integer as wide. Accumulators are double.
-template <class C, class I, class Out>
-using GatherSum = void (*)(const C* const* g, const I* const* codes, const I* ids, int count, Out* out, std::int64_t n);
+// What may meet in a cell: term t gives g[t][i] to the i-th cell if codes[t][i] is ids[t].
+template <class C>
+struct GatherTerms {
+  const C* const* g = nullptr;
+  const std::uint8_t* const* codes = nullptr;
+  const std::uint8_t* ids = nullptr;
+  int count = 0;
+};
+
+// Rows of rows.items cells: cell i is the (i / way_count)-th of class i % way_count, whose terms are ways[i % way_count].
+// A row's sums go to `out`; the next row's terms lie rows.from_step items further, its sums rows.to_step.
+template <class C>
+using GatherRows = void (*)(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows);
 
 struct GatherKernels {
-  // out[i] = the sum of g[t][i] over the terms t whose codes[t][i] is ids[t]; +0 if there is none. The caller knows that
-  // a sum in C is right (one term, or two that need no further rounding), that it is exact in double (`*_exact`), or that
-  // it is exact in two doubles (`f64_pair`, which then rounds once).
-  GatherSum<float, std::int32_t, float> f32;
-  GatherSum<float, std::int32_t, float> f32_exact;
-  GatherSum<float, std::int32_t, double> f32_exact_wide;
-  GatherSum<double, std::int64_t, double> f64;
-  GatherSum<double, std::int64_t, double> f64_pair;
-  void (*range_f32)(const float* values, std::int64_t n, ExponentRange& range);
-  void (*range_f64)(const double* values, std::int64_t n, ExponentRange& range);
-  void (*narrow_f16)(const double* source, Float16* target, std::int64_t n);
-  void (*narrow_bf16)(const double* source, BFloat16* target, std::int64_t n);
-  void (*codes_32)(const char* source, int bytes, std::int32_t* target, std::int64_t n);
-  void (*codes_64)(const char* source, int bytes, std::int64_t* target, std::int64_t n);
-  // a0 b0 a1 b1 ...: n items in all
-  void (*interleave_2)(const std::uint16_t* a, const std::uint16_t* b, std::uint16_t* target, std::int64_t n);
-  void (*interleave_4)(const std::uint32_t* a, const std::uint32_t* b, std::uint32_t* target, std::int64_t n);
-  void (*interleave_8)(const std::uint64_t* a, const std::uint64_t* b, std::uint64_t* target, std::int64_t n);
+  // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double, or
+  // for double in two doubles, which is for the caller to know. f32_odd rounds the longer ones to odd (away from zero to
+  // the last bit, if inexact), which a narrower format then rounds as if there had been no float between.
+  GatherRows<float> f32, f32_odd;
+  GatherRows<double> f64;
+  // Copies rows and widens the range by their values.
+  void (*copy_f32)(const float* source, float* target, const RowRun& rows, ExponentRange& range);
+  void (*copy_f64)(const double* source, double* target, const RowRun& rows, ExponentRange& range);
+  // A copy that leaves the caches to others, and what must follow before another thread is told that the data is there.
+  void (*stream)(const char* source, char* target, std::int64_t bytes);
+  void (*finish_stream)();
 };
 
 HALFULP_KERNEL_TABLE(GatherKernels, gather_kernels)

@@ -1,185 +1,411 @@
 // Rows of hard max's pullback: sums of the cotangents that a cell has won.
 #include "halfulp/gather_kernels.hpp"
-#include "halfulp/round.hpp"
 #include "simd.hpp"
+
+#if defined(HALFULP_ISA_avx512) && (defined(__GNUC__) || defined(__clang__))
+#define HALFULP_MASKS 1
+#endif
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 using std::int64_t;
+using std::uint8_t;
 
-// An absent term is -0, which changes no sum; a cell without terms is +0.
-template <class C, class I, int Count>
-void sum_counted(const C* const* g, const I* const* codes, const I* ids, int count, C* out, int64_t n) {
-  const Vector<C> nothing = -splat(C{});
-  for (int64_t i = 0; i < n; i += kLanes<C>) {
-    auto any = load(codes[0] + i) == splat(ids[0]);
-    Vector<C> total = select(any, load(g[0] + i), nothing);
-    for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-      const auto won = load(codes[t] + i) == splat(ids[t]);
-      any = any | won;
-      total += select(won, load(g[t] + i), nothing);
-    }
-    store(out + i, select(any, total, Vector<C>{}));
-  }
-}
+// Which lanes of a vector of C a term belongs to: mask registers where there are any, else a vector of all-ones and zeros.
+#if defined(HALFULP_MASKS)
+template <class C>
+using Lanes = std::conditional_t<sizeof(C) == 4, __mmask16, __mmask8>;
 
-template <class C, class I>
-void sum(const C* const* g, const I* const* codes, const I* ids, int count, C* out, int64_t n) {
-  if (count == 1) return sum_counted<C, I, 1>(g, codes, ids, count, out, n);
-  if (count == 2) return sum_counted<C, I, 2>(g, codes, ids, count, out, n);
-  return sum_counted<C, I, 0>(g, codes, ids, count, out, n);
+template <class C>
+inline Lanes<C> won(const uint8_t* codes, uint8_t id) {
+  __m128i loaded;
+  if constexpr (sizeof(C) == 4) loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  else loaded = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
+  return static_cast<Lanes<C>>(_mm_cmpeq_epi8_mask(loaded, _mm_set1_epi8(static_cast<char>(id))));
 }
+inline Vector<float> pick(__mmask16 mask, const Vector<float>& yes, const Vector<float>& no) {
+  return _mm512_mask_mov_ps(no, mask, yes);
+}
+inline Vector<double> pick(__mmask8 mask, const Vector<double>& yes, const Vector<double>& no) {
+  return _mm512_mask_mov_pd(no, mask, yes);
+}
+inline void store_first(float* target, const Vector<float>& v, int64_t count) {
+  _mm512_mask_storeu_ps(target, static_cast<__mmask16>((1u << count) - 1), v);
+}
+inline void store_first(double* target, const Vector<double>& v, int64_t count) {
+  _mm512_mask_storeu_pd(target, static_cast<__mmask8>((1u << count) - 1), v);
+}
+#elif defined(__GNUC__) || defined(__clang__)
+template <class C>
+using Lanes = Vector<int_like<C>>;
+
+template <class C>
+inline Lanes<C> won(const uint8_t* codes, uint8_t id) {
+  typedef uint8_t Codes __attribute__((vector_size(kLanes<C>)));
+  Codes loaded;
+  std::memcpy(&loaded, codes, sizeof loaded);
+  return __builtin_convertvector(loaded, Lanes<C>) == splat(static_cast<int_like<C>>(id));
+}
+template <class M, class V>
+inline V pick(const M& mask, const V& yes, const V& no) {
+  return select(mask, yes, no);
+}
+template <class C>
+inline void store_first(C* target, const Vector<C>& v, int64_t count) {
+  std::memcpy(target, &v, static_cast<std::size_t>(count) * sizeof(C));
+}
+#else
+template <class C>
+using Lanes = bool;
+template <class C>
+inline bool won(const uint8_t* codes, uint8_t id) { return *codes == id; }
+template <class V>
+inline V pick(bool mask, V yes, V no) { return mask ? yes : no; }
+template <class C>
+inline void store_first(C* target, C v, int64_t) { *target = v; }
+#endif
+
+// How sums of more than two terms are made.
+enum class Long { nearest, odd, two_doubles };
 
 #if defined(__GNUC__) || defined(__clang__)
 typedef float HalfFloats __attribute__((vector_size(kVectorBytes / 2)));
-template <int Start, int... I>
-inline Vector<double> widen_half(const Vector<float>& v, std::integer_sequence<int, I...>) {
-  const HalfFloats half = __builtin_shufflevector(v, v, (Start + I)...);
-  return __builtin_convertvector(half, Vector<double>);
+template <int Start, class To, class V, int... I>
+inline To part(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (Start + I)...);
 }
-// The lanes of a float vector as two double vectors.
-struct WideSum {
-  static constexpr int kHalf = kLanes<double>;
-  using Sequence = std::make_integer_sequence<int, kHalf>;
-  Vector<double> low, high;
-  explicit WideSum(const Vector<float>& v) : low(widen_half<0>(v, Sequence{})), high(widen_half<kHalf>(v, Sequence{})) {}
-  void add(const Vector<float>& v) {
-    low += widen_half<0>(v, Sequence{});
-    high += widen_half<kHalf>(v, Sequence{});
-  }
-  void put(double* target) const {
-    store(target, low);
-    store(target + kHalf, high);
-  }
-  void put(float* target) const {
-    const HalfFloats first = __builtin_convertvector(low, HalfFloats), second = __builtin_convertvector(high, HalfFloats);
-    std::memcpy(target, &first, sizeof first);
-    std::memcpy(target + kHalf, &second, sizeof second);
-  }
-};
+using HalfLanes = std::make_integer_sequence<int, kLanes<double>>;
+inline Vector<double> widen_low(const Vector<float>& v) {
+  return __builtin_convertvector((part<0, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
+}
+inline Vector<double> widen_high(const Vector<float>& v) {
+  return __builtin_convertvector((part<kLanes<double>, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
+}
+inline Vector<double> widened(const float* g) {
+  HalfFloats loaded;
+  std::memcpy(&loaded, g, sizeof loaded);
+  return __builtin_convertvector(loaded, Vector<double>);
+}
+inline Vector<float> narrow(const Vector<double>& low, const Vector<double>& high) {
+  return part<0, Vector<float>>(__builtin_convertvector(low, HalfFloats), __builtin_convertvector(high, HalfFloats),
+                                std::make_integer_sequence<int, kLanes<float>>{});
+}
 #else
-struct WideSum {
-  double sum;
-  explicit WideSum(float v) : sum(v) {}
-  void add(float v) { sum += v; }
-  void put(double* target) const { *target = sum; }
-  void put(float* target) const { *target = static_cast<float>(sum); }
+inline double widen_low(float v) { return v; }
+inline double widen_high(float) { return 0; }
+inline float narrow(double low, double) { return static_cast<float>(low); }
+#endif
+
+// Cuts a double to the precision of float; the last bit kept is set if anything was lost.
+inline Vector<double> to_odd(const Vector<double>& x) {
+  constexpr int64_t lost = (int64_t{1} << 29) - 1;
+  const auto bits = reinterpret<Vector<int64_t>>(x);
+  return reinterpret<Vector<double>>((bits & ~lost) | (((bits & lost) + lost) & (lost + 1)));
+}
+
+// A sum starts with -0, which changes nothing, and so does an absent term.
+template <class C>
+class ShortSum {  // of at most two terms
+ public:
+  void add(const Lanes<C>& mine, const C* g) { sum_ += pick(mine, load(g), -splat(C{})); }
+  template <Long>
+  Vector<C> rounded() const {
+    return sum_;
+  }
+
+ private:
+  Vector<C> sum_ = -splat(C{});
 };
+
+template <class C>
+class LongSum;
+
+template <>
+class LongSum<float> {
+ public:
+  void add(const Lanes<float>& mine, const float* g) {
+#if defined(HALFULP_MASKS)
+    low_ = _mm512_mask_add_pd(low_, static_cast<__mmask8>(mine), low_, widened(g));
+    high_ = _mm512_mask_add_pd(high_, static_cast<__mmask8>(mine >> 8), high_, widened(g + kLanes<double>));
+#else
+    const Vector<float> v = pick(mine, load(g), -splat(0.0f));
+    low_ += widen_low(v);
+    high_ += widen_high(v);
 #endif
+  }
+  template <Long Rounding>
+  Vector<float> rounded() const {
+    if constexpr (Rounding == Long::odd) return narrow(to_odd(low_), to_odd(high_));
+    else return narrow(low_, high_);
+  }
 
-template <class Out, int Count>
-void sum_exact_counted(const float* const* g, const std::int32_t* const* codes, const std::int32_t* ids, int count,
-                       Out* out, int64_t n) {
-  const Vector<float> nothing = -splat(0.0f);
-  for (int64_t i = 0; i < n; i += kLanes<float>) {
-    auto any = load(codes[0] + i) == splat(ids[0]);
-    WideSum total(select(any, load(g[0] + i), nothing));
-    for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-      const auto won = load(codes[t] + i) == splat(ids[t]);
-      any = any | won;
-      total.add(select(won, load(g[t] + i), nothing));
+ private:
+  Vector<double> low_ = -splat(0.0), high_ = -splat(0.0);
+};
+
+template <>
+class LongSum<double> {
+ public:
+  void add(const Lanes<double>& mine, const double* g) {
+    const Vector<double> x = pick(mine, load(g), -splat(0.0));
+    const Vector<double> sum = high_ + x;
+    const Vector<double> from_x = sum - high_;
+    // The error is +0 where there is none, which would turn a sum of -0 into +0: only real errors are added.
+    const Vector<double> error = (high_ - (sum - from_x)) + (x - from_x);
+    low_ = select(error != Vector<double>{}, low_ + error, low_);
+    high_ = sum;
+  }
+  template <Long>
+  Vector<double> rounded() const {
+    return high_ + low_;
+  }
+
+ private:
+  Vector<double> high_ = -splat(0.0), low_ = -splat(0.0);
+};
+
+// The terms of one class in a row of cells. Count: how many there are, if that is known to the compiler, which then keeps
+// everything about them in registers; else -1.
+template <class C, Long Rounding, int Count>
+class Sums {
+ public:
+  Sums(const GatherTerms<C>& terms, int64_t offset) : terms_(terms), offset_(offset) {
+    for (int t = 0; t < Count; ++t) {
+      g_[t] = terms.g[t] + offset;
+      codes_[t] = terms.codes[t] + offset;
+      ids_[t] = terms.ids[t];
     }
-    // Without terms the sum is still -0: adding +0 makes it +0, and changes nothing where there is a term of another kind.
-    total.add(select(any, nothing, Vector<float>{}));
-    total.put(out + i);
   }
-}
 
-template <class Out>
-void sum_exact(const float* const* g, const std::int32_t* const* codes, const std::int32_t* ids, int count, Out* out,
-               int64_t n) {
-  if (count == 4) return sum_exact_counted<Out, 4>(g, codes, ids, count, out, n);
-  if (count == 9) return sum_exact_counted<Out, 9>(g, codes, ids, count, out, n);
-  return sum_exact_counted<Out, 0>(g, codes, ids, count, out, n);
-}
+  Vector<C> operator()(int64_t i) const {
+    if (Count > 2 || (Count < 0 && terms_.count > 2)) return total<LongSum<C>>(i);
+    return total<ShortSum<C>>(i);
+  }
 
-// In two doubles: nothing is lost in the pair, by the caller's word.
-void sum_pair(const double* const* g, const int64_t* const* codes, const int64_t* ids, int count, double* out,
-              int64_t n) {
-  const Vector<double> nothing = -splat(0.0);
-  for (int64_t i = 0; i < n; i += kLanes<double>) {
-    auto any = load(codes[0] + i) == splat(ids[0]);
-    Vector<double> high = select(any, load(g[0] + i), nothing), low = nothing;
-    for (int t = 1; t < count; ++t) {
-      const auto won = load(codes[t] + i) == splat(ids[t]);
-      any = any | won;
-      const Vector<double> x = select(won, load(g[t] + i), nothing);
-      const Vector<double> sum = high + x;
-      const Vector<double> from_x = sum - high;
-      // The error is +0 where there is none, which would turn a sum of -0 into +0: only real errors are added.
-      const Vector<double> error = (high - (sum - from_x)) + (x - from_x);
-      low = select(error != Vector<double>{}, low + error, low);
-      high = sum;
+ private:
+  template <class Sum>
+  Vector<C> total(int64_t i) const {
+    Lanes<C> any{};
+    Sum sum;
+    for (int t = 0; t < (Count > 0 ? Count : terms_.count); ++t) {
+      const C* const g = Count > 0 ? g_[t] : terms_.g[t] + offset_;
+      const uint8_t* const codes = Count > 0 ? codes_[t] : terms_.codes[t] + offset_;
+      const Lanes<C> mine = won<C>(codes + i, Count > 0 ? ids_[t] : terms_.ids[t]);
+      any = static_cast<Lanes<C>>(any | mine);
+      sum.add(mine, g + i);
     }
-    store(out + i, select(any, high + low, Vector<double>{}));
+    return pick(any, sum.template rounded<Rounding>(), Vector<C>{});
+  }
+
+  GatherTerms<C> terms_;
+  int64_t offset_;
+  const C* g_[Count > 0 ? Count : 1];
+  const uint8_t* codes_[Count > 0 ? Count : 1];
+  uint8_t ids_[Count > 0 ? Count : 1];
+};
+
+template <class C>
+inline void store_upto(C* target, const Vector<C>& v, int64_t left) {
+  if (left >= kLanes<C>) store(target, v);
+  else if (left > 0) store_first(target, v, left);
+}
+
+template <class C, Long Rounding, int Count>
+void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Sums<C, Rounding, Count> sums(terms, r * rows.from_step);
+    C* const target = out + r * rows.to_step;
+    for (int64_t i = 0; i < rows.items; i += kLanes<C>) store_upto(target + i, sums(i), rows.items - i);
   }
 }
 
-template <class C, class U>
-void range(const C* values, int64_t n, ExponentRange& range) {
-  U smallest = static_cast<U>(~U{0}), largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    U bits;
-    std::memcpy(&bits, values + i, sizeof bits);
-    bits = static_cast<U>(bits & (static_cast<U>(~U{0}) >> 1));
-    largest = bits > largest ? bits : largest;
-    bits = static_cast<U>(bits - 1);  // zero becomes the largest of all
-    smallest = bits < smallest ? bits : smallest;
-  }
-  if (largest > range.largest) range.largest = largest;
-  if (smallest < range.smallest) range.smallest = smallest;
-}
-
-template <class T>
-void narrow_half(const double* source, T* target, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) target[i] = round_to<T>(source[i]);
-}
-
-template <class From, class I>
-void widen_codes(const From* source, I* target, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) target[i] = static_cast<I>(source[i]);
-}
-
-template <class I>
-void codes(const char* source, int bytes, I* target, int64_t n) {
-  if (bytes == 1) widen_codes(reinterpret_cast<const std::uint8_t*>(source), target, n);
-  else widen_codes(reinterpret_cast<const std::uint16_t*>(source), target, n);
-}
-
-template <class U>
-void interleave(const U* a, const U* b, U* target, int64_t n) {
-  int64_t i = 0;
 #if defined(__GNUC__) || defined(__clang__)
-  for (; 2 * (i + kLanes<U>) <= n; i += kLanes<U>) {
-    const Vector<U> x = load(a + i), y = load(b + i);
-    store(target + 2 * i, zip_low<U>(x, y));
-    store(target + 2 * i + kLanes<U>, zip_high<U>(x, y));
+template <class C, Long Rounding, int First, int Second>
+void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
+  constexpr int64_t lanes = kLanes<C>;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Sums<C, Rounding, First> first(ways[0], r * rows.from_step);
+    const Sums<C, Rounding, Second> second(ways[1], r * rows.from_step);
+    C* const target = out + r * rows.to_step;
+    int64_t i = 0;
+    for (; i + 2 * lanes <= rows.items; i += 2 * lanes) {
+      const Vector<C> a = first(i / 2), b = second(i / 2);
+      store(target + i, zip_low<C>(a, b));
+      store(target + i + lanes, zip_high<C>(a, b));
+    }
+    if (i == rows.items) continue;
+    const Vector<C> a = first(i / 2), b = second(i / 2);
+    store_upto(target + i, zip_low<C>(a, b), rows.items - i);
+    store_upto(target + i + lanes, zip_high<C>(a, b), rows.items - i - lanes);
+  }
+}
+
+// Vector Part of a0 b0 c0 a1 b1 c1 ...
+template <class C, int Part, int... I>
+inline Vector<C> zip_three(const Vector<C>& a, const Vector<C>& b, const Vector<C>& c, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I), start = Part * n;
+  const Vector<C> two = __builtin_shufflevector(a, b, ((start + I) / 3 + ((start + I) % 3 == 1 ? n : 0))...);
+  return __builtin_shufflevector(two, c, ((start + I) % 3 == 2 ? n + (start + I) / 3 : I)...);
+}
+
+template <class C, Long Rounding, int Count>
+void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
+  constexpr int64_t lanes = kLanes<C>;
+  using Sequence = std::make_integer_sequence<int, kLanes<C>>;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t offset = r * rows.from_step;
+    const Sums<C, Rounding, Count> first(ways[0], offset), second(ways[1], offset), third(ways[2], offset);
+    for (int64_t i = 0; i < rows.items; i += 3 * lanes) {
+      const Vector<C> a = first(i / 3), b = second(i / 3), c = third(i / 3);
+      C* const target = out + r * rows.to_step + i;
+      store_upto(target, zip_three<C, 0>(a, b, c, Sequence{}), rows.items - i);
+      store_upto(target + lanes, zip_three<C, 1>(a, b, c, Sequence{}), rows.items - i - lanes);
+      store_upto(target + 2 * lanes, zip_three<C, 2>(a, b, c, Sequence{}), rows.items - i - 2 * lanes);
+    }
+  }
+}
+#endif
+
+// A class of a row among many, its sums put in place one by one.
+template <class C, Long Rounding, int Count>
+void spread(const GatherTerms<C>& terms, int64_t way_count, int64_t places, C* out, const RowRun& rows) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const Sums<C, Rounding, Count> sums(terms, r * rows.from_step);
+    C* const target = out + r * rows.to_step;
+    for (int64_t i = 0; i < places; i += kLanes<C>) {
+      C some[kLanes<C>];
+      store(some, sums(i));
+      for (int64_t j = 0; j < kLanes<C> && i + j < places; ++j) target[(i + j) * way_count] = some[j];
+    }
+  }
+}
+
+template <class C, Long Rounding>
+void many_ways(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows) {
+  for (int way = 0; way < way_count && way < rows.items; ++way) {
+    const int64_t places = (rows.items - way + way_count - 1) / way_count;
+    if (ways[way].count == 1) spread<C, Rounding, 1>(ways[way], way_count, places, out + way, rows);
+    else spread<C, Rounding, -1>(ways[way], way_count, places, out + way, rows);
+  }
+}
+
+template <class C, Long Rounding>
+void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows) {
+  if (way_count == 1) {
+    switch (ways[0].count) {
+      case 1: return one_way<C, Rounding, 1>(ways[0], out, rows);
+      case 2: return one_way<C, Rounding, 2>(ways[0], out, rows);
+      case 4: return one_way<C, Rounding, 4>(ways[0], out, rows);
+      case 9: return one_way<C, Rounding, 9>(ways[0], out, rows);
+      default: return one_way<C, Rounding, -1>(ways[0], out, rows);
+    }
+  }
+#if defined(__GNUC__) || defined(__clang__)
+  if (way_count == 2) {
+    switch (10 * ways[0].count + ways[1].count) {
+      case 11: return two_ways<C, Rounding, 1, 1>(ways, out, rows);
+      case 12: return two_ways<C, Rounding, 1, 2>(ways, out, rows);
+      case 21: return two_ways<C, Rounding, 2, 1>(ways, out, rows);
+      case 24: return two_ways<C, Rounding, 2, 4>(ways, out, rows);
+      case 42: return two_ways<C, Rounding, 4, 2>(ways, out, rows);
+      default: return two_ways<C, Rounding, -1, -1>(ways, out, rows);
+    }
+  }
+  if (way_count == 3) {
+    if (ways[0].count == 1 && ways[1].count == 1 && ways[2].count == 1) return three_ways<C, Rounding, 1>(ways, out, rows);
+    return three_ways<C, Rounding, -1>(ways, out, rows);
   }
 #endif
-  for (; 2 * i < n; ++i) {
-    target[2 * i] = a[i];
-    if (2 * i + 1 < n) target[2 * i + 1] = b[i];
+  many_ways<C, Rounding>(ways, way_count, out, rows);
+}
+
+// The extremes of the magnitudes, a vector at a time.
+template <class C>
+class RangeWatch {
+ public:
+  using U = std::make_unsigned_t<int_like<C>>;
+  void see(const Vector<C>& v) {
+    const Vector<U> bits = reinterpret<Vector<U>>(v) & splat(static_cast<U>(static_cast<U>(~U{0}) >> 1));
+    const Vector<U> below = bits - splat(U{1});  // zero becomes the largest of all
+    largest_ = select(bits > largest_, bits, largest_);
+    smallest_ = select(below < smallest_, below, smallest_);
   }
+  void note(ExponentRange& range) const {
+    U small[kLanes<C>], large[kLanes<C>];
+    store(small, smallest_);
+    store(large, largest_);
+    for (int i = 0; i < kLanes<C>; ++i) {
+      range.smallest = small[i] < range.smallest ? small[i] : range.smallest;
+      range.largest = large[i] > range.largest ? large[i] : range.largest;
+    }
+  }
+
+ private:
+  Vector<U> smallest_ = splat(static_cast<U>(~U{0})), largest_ = splat(U{0});
+};
+
+template <class C>
+void copy(const C* source, C* target, const RowRun& rows, ExponentRange& range) {
+  RangeWatch<C> watch;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const from = source + r * rows.from_step;
+    C* const to = target + r * rows.to_step;
+    int64_t i = 0;
+    for (; i + kLanes<C> <= rows.items; i += kLanes<C>) {
+      const Vector<C> v = load(from + i);
+      watch.see(v);
+      store(to + i, v);
+    }
+    if (i == rows.items) continue;
+    C rest[kLanes<C>] = {};
+    for (int64_t j = 0; i + j < rows.items; ++j) to[i + j] = rest[j] = from[i + j];
+    watch.see(load(rest));
+  }
+  watch.note(range);
+}
+
+void stream(const char* source, char* target, int64_t bytes) {
+#if defined(__SSE2__)
+  // Whole vectors of the target go past the caches; its ends are copied as usual.
+  const auto past = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(target) % kVectorBytes);
+  const int64_t head = past == 0 ? 0 : kVectorBytes - past;
+  if (bytes < head + kVectorBytes) {
+    std::memcpy(target, source, static_cast<std::size_t>(bytes));
+    return;
+  }
+  std::memcpy(target, source, static_cast<std::size_t>(head));
+  int64_t i = head;
+  for (; i + kVectorBytes <= bytes; i += kVectorBytes) {
+#if defined(HALFULP_ISA_avx512)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), _mm512_loadu_si512(source + i));
+#elif defined(HALFULP_ISA_avx2)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(target + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + i)));
+#else
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+#endif
+  }
+  std::memcpy(target + i, source + i, static_cast<std::size_t>(bytes - i));
+#else
+  std::memcpy(target, source, static_cast<std::size_t>(bytes));
+#endif
+}
+
+void finish_stream() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 }  // namespace
 
 const GatherKernels& gather_kernels() {
-  static constexpr GatherKernels table{sum<float, std::int32_t>,
-                                       sum_exact<float>,
-                                       sum_exact<double>,
-                                       sum<double, std::int64_t>,
-                                       sum_pair,
-                                       range<float, std::uint32_t>,
-                                       range<double, std::uint64_t>,
-                                       narrow_half<Float16>,
-                                       narrow_half<BFloat16>,
-                                       codes<std::int32_t>,
-                                       codes<std::int64_t>,
-                                       interleave<std::uint16_t>,
-                                       interleave<std::uint32_t>,
-                                       interleave<std::uint64_t>};
+  static constexpr GatherKernels table{gather<float, Long::nearest>, gather<float, Long::odd>,
+                                       gather<double, Long::two_doubles>, copy<float>, copy<double>, stream, finish_stream};
   return table;
 }
 
