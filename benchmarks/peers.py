@@ -91,7 +91,8 @@ def _torch(peer: str, op: Any, x: Any, mode: str, threads: int) -> Call | None:
     if peer == "torch.compile":
         if mode != "forward":
             return None
-        function = torch.compile(function)
+        torch._dynamo.reset()  # dynamo stops compiling after a few shapes of one function, and says so only in its log
+        function = torch.compile(function, dynamic=False)
     if mode == "forward":
 
         def forward() -> Any:

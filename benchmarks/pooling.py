@@ -1,6 +1,6 @@
 """Pooling side by side: ours, the peers that are installed, and a copy of as many bytes, all with the same threads.
 
-python -m benchmarks pooling [--threads N] [--rows TEXT] [--rounds N] [--no-peers] [--plot FILE]
+python -m benchmarks pooling [--threads N] [--rows TEXT] [--rounds N] [--no-peers]
 
 Ratios come first: how many times the copy's time ours takes, how many times faster ours is than each peer, and how
 many times faster it is than itself on one thread.
@@ -12,7 +12,6 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -22,7 +21,6 @@ from rich.table import Table
 
 import halfulp as hu
 from benchmarks import peers
-from benchmarks.plot import bar_chart
 from benchmarks.timing import best_times
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -175,7 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", default="", help="only rows whose name has this text")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--plot", type=Path, help="an SVG file to write, such as docs/assets/pooling.svg")
     options = parser.parse_args(arguments)
     console = Console(width=200)
     hu.set_num_threads(options.threads)
@@ -188,10 +185,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             results.append((row, measure(row, options.threads, options.rounds, not options.no_peers)))
             console.print(f"{row.name}: {results[-1][1]['halfulp'] * 1e3:.3f} ms", style="dim")
     console.print(table_of(results, options.threads))
-    if options.plot is not None:
-        options.plot.parent.mkdir(parents=True, exist_ok=True)
-        options.plot.write_text(bar_chart([(row.name, times) for row, times in results], options.threads))
-        console.print(f"wrote {options.plot}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.experimental
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,9 @@ from tests.strategies import (
     ties,
     windows,
 )
+
+# JAX 0.8 moved it to its own top level.
+enable_x64: Any = getattr(jax, "enable_x64", None) or getattr(jax.experimental, "enable_x64")  # noqa: B009
 
 
 @st.composite
@@ -61,7 +65,7 @@ def test_pooling_and_its_derivatives(
     x, t = (random_array(rng, leading + spatial, dtype) for _ in range(2))
     output, pullback = op.vjp(x)
     g = random_array(rng, output.shape, dtype)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         f = lambda x: halfulp.jax.apply(op, x)  # noqa: E731
         found = jax.jit(lambda x, t, g: (jax.jvp(f, (x,), (t,)), jax.vjp(f, x)[1](g)))(x, t, g)
     (value, tangent), (dx,) = found
@@ -77,7 +81,7 @@ def test_hard_max_of_every_element_type_with_indices(
 ) -> None:
     op = hu.MaxPool(**window.arguments, ties=tie, nan=nan)
     x = random_array(np.random.default_rng(seed), leading + window.spatial, dtype)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         value, found = jax.jit(lambda x: halfulp.jax.apply_with_indices(op, x))(x)
     expected, indices = hu.max_pool(x, **window.arguments, return_indices=True, ties=tie, nan=nan)
     assert_same_bits(np.asarray(value), expected, "value")
@@ -104,7 +108,7 @@ def test_convolution_and_its_derivatives(
     primals, tangents = (tuple(random_array(rng, s, dtype) for s in shapes) for _ in range(2))
     output, pullback = op.vjp(*primals)
     g = random_array(rng, output.shape, dtype)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         f = lambda *inputs: halfulp.jax.apply(op, *inputs)  # noqa: E731
         found = jax.jit(lambda p, t, g: (jax.jvp(f, p, t), jax.vjp(f, *p)[1](g)))(primals, tangents, g)
     (value, tangent), cotangents = found

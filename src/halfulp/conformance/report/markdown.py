@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from halfulp.conformance.cases import MODES
 from halfulp.conformance.report.result import Result
 from halfulp.conformance.report.terminal import rules, share, ulps
 from halfulp.conformance.summary import Cell
@@ -12,21 +13,25 @@ __all__ = ["to_markdown"]
 def to_markdown(result: Result) -> str:
     """Subjects side by side: what is correctly rounded, the largest error, and the rules that were seen."""
     heads = [f"{subject.name} {subject.version}".strip() for subject in result.subjects]
+    modes = result.plan.modes
+    first = "operator | mode" if len(modes) > 1 else f"operator, {modes[0]}"
     lines = [
-        f"| operator | mode | {' | '.join(heads)} |",
-        f"|---|---|{'---|' * len(heads)}",
+        f"| {first} | {' | '.join(heads)} |",
+        f"|{'---|' * (len(heads) + 1 + (len(modes) > 1))}",
     ]
     for operator in result.plan.operators:
-        for mode in result.plan.modes:
+        for mode in modes:
             cells = [subject.summary.select(operator, mode) for subject in result.subjects]
-            lines.append(f"| {operator} | {mode} | {' | '.join(map(_cell, cells))} |")
+            name = f"{operator} | {mode}" if len(modes) > 1 else operator
+            lines.append(f"| {name} | {' | '.join(map(_cell, cells))} |")
     plan = result.plan
-    types = " ".join(f"--dtype {dtype}" for dtype in plan.dtypes)
+    chosen = [f"--mode {mode}" for mode in modes if set(modes) != set(MODES)]
+    chosen += [f"--dtype {dtype}" for dtype in plan.dtypes]
+    command = ["halfulp check", *result.names(), *chosen, f"--cases {plan.cases}", f"--seed {plan.seed}"]
     lines.append("")
     lines.append(
-        f"`halfulp check {' '.join(result.names())} {types} --cases {plan.cases} --seed {plan.seed}`, "
-        f"{result.date[:10]}: share of elements that are correctly rounded, and the largest error in ulps where a rule "
-        "is kept."
+        f"`{' '.join(command)}`, {result.date[:10]}: the share of elements that are correctly rounded, and the largest "
+        "error in ulps where a rule is kept."
     )
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,182 @@
+"""Everything that README and documentation say in figures, measured and written by one command.
+
+python -m benchmarks publish [--only pooling|check] [--rounds N] [--threads N] [--again]
+
+The pooling rows go to docs/assets/pooling.json; from it are made docs/assets/pooling.svg (the README's picture),
+docs/assets/pooling-all.svg, docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's
+table. --again makes pictures and texts once more from the figures that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks import peers
+from benchmarks.plot import bar_chart, overview
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs" / "assets" / "pooling.json"
+PACKAGES = ("torch", "onnxruntime", "openvino", "jax")
+SUBJECTS = ("torch", "jax", "onnxruntime")
+HEADLINES = {
+    "max 3x3 s2 p1",
+    "max 2x2 s2",
+    "max 3x3 s1 p1",
+    "max 13x13 s1 p6",
+    "max 3-D k2",
+    "max 3-D k3 s2 p1",
+    "avg 3x3 s2 p1",
+    "max 3x3 s2 p1 + VJP",
+    "avg 3x3 s2 p1 + VJP",
+    "tiny max 3x3 s2 p1",
+}
+
+
+def processor() -> str:
+    """The processor's own name, where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*:\s*(.*)$", info.read_text(), re.MULTILINE) if info.exists() else []
+    return names[0].replace("(R)", "").replace("(TM)", "") if names else platform.processor() or platform.machine()
+
+
+def measured(threads: int, rounds: int) -> dict[str, Any]:
+    """All pooling rows, with what a reader must know about the run."""
+    import halfulp as hu
+    from benchmarks import pooling
+
+    hu.set_num_threads(threads)
+    found = []
+    for row in pooling.rows():
+        times = pooling.measure(row, threads, rounds, with_peers=True)
+        found.append({"name": row.name, "seconds": {name: float(f"{value:.4g}") for name, value in times.items()}})
+        print(f"{row.name}: {times['halfulp'] * 1e3:.3f} ms")
+    versions = {name: version(name) for name in PACKAGES if name in {peers.NEEDS[p] for p in peers.available()}}
+    return {
+        "date": date.today().isoformat(),
+        "processor": processor(),
+        "threads": threads,
+        "versions": versions,
+        "rows": found,
+    }
+
+
+def caption(figures: dict[str, Any]) -> str:
+    """When and on what, in a line."""
+    return f"{figures['date']}, {figures['processor']}, {figures['threads']} threads"
+
+
+def texts(figures: dict[str, Any]) -> dict[str, str]:
+    """Every file and part of a file that is made of the figures; a part is named file#part."""
+    results = [(row["name"], row["seconds"]) for row in figures["rows"]]
+    chosen = [(name, row) for name, row in results if name in HEADLINES]
+    words = (
+        "![Ten pooling operations: time as a multiple of a copy of the same bytes, ours and the peers']"
+        f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run; "
+        "[every row, with versions and milliseconds](docs/reference/pooling-speed.md)."
+    )
+    return {
+        "docs/assets/pooling.svg": overview(chosen, caption(figures)),
+        "docs/assets/pooling-all.svg": bar_chart(results, caption(figures)),
+        "docs/reference/pooling-speed.md": page(figures),
+        "README.md#pooling": words,
+    }
+
+
+def page(figures: dict[str, Any]) -> str:
+    """The documentation's page of figures."""
+    versions = ", ".join(f"{name} {number}" for name, number in figures["versions"].items())
+    lines = [
+        "---\nhide: [toc]\n---",
+        "",
+        "# Pooling beside its peers",
+        "",
+        f"Measured on {caption(figures)}, with {versions}.",
+        "",
+        "Everyone works on the same numbers with the same number of threads and takes turns; the best of several",
+        "rounds counts. *Ours / copy* is our time as a multiple of the time of a copy that moves as many bytes. The",
+        "columns of the peers say how many times as fast as that peer ours is: above 1 ours is faster, below 1 the",
+        "peer is; a dash where the peer does not offer it. Inputs are in `benchmarks/pooling.py`, most of them",
+        "32×64×112×112 in float32.",
+        "",
+        "![Ten pooling operations beside their peers](../assets/pooling.svg)",
+        "",
+        f"| work | ours, ms | ours / copy | {' | '.join(peers.NEEDS)} |",
+        f"|---|---|---|{'---|' * len(peers.NEEDS)}",
+    ]
+    for row in figures["rows"]:
+        times = row["seconds"]
+        ours = times["halfulp"]
+        ratios = [plain(f"{times[peer] / ours:.2g}") if peer in times else "–" for peer in peers.NEEDS]
+        name = row["name"].replace(" ", "&nbsp;")
+        lines.append(f"| {name} | {ours * 1e3:.3g} | {ours / times['copy']:.2f} | {' | '.join(ratios)} |")
+    return "\n".join([*lines, "", "![Every row in milliseconds](../assets/pooling-all.svg)", ""])
+
+
+def plain(number: str) -> str:
+    """Two digits without an exponent."""
+    return f"{float(number):.0f}" if "e+" in number else number
+
+
+def write(made: dict[str, str]) -> None:
+    """Write files, and parts of files between their marks."""
+    for name, text in made.items():
+        file, _, part = name.partition("#")
+        path = ROOT / file
+        if part:
+            text = with_part(path.read_text(encoding="utf-8"), part, text)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {name}")
+
+
+def with_part(text: str, part: str, content: str) -> str:
+    """The text with what stands between the marks of a part replaced."""
+    begin, end = f"<!-- made by python -m benchmarks publish: {part} -->", f"<!-- end of {part} -->"
+    before, _, rest = text.partition(begin)
+    _, mark, after = rest.partition(end)
+    if not mark:
+        raise SystemExit(f"no part {part} between {begin} and {end}")
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def conformance() -> str:
+    """The README's table, as ``halfulp check --markdown`` writes it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "table.md"
+        command = [sys.executable, "-m", "halfulp.cli", "check", *SUBJECTS, "--mode", "forward", "--dtype", "float32"]
+        command += ["--cases", "64", "--fail-on", "none", "--quiet", "--markdown", str(file)]
+        subprocess.run(command, check=True)
+        return file.read_text(encoding="utf-8").strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks publish", description=__doc__)
+    parser.add_argument("--only", choices=["pooling", "check"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--again", action="store_true", help="measure nothing; use docs/assets/pooling.json")
+    options = parser.parse_args(arguments)
+    if options.only != "check":
+        if not options.again:
+            missing = [name for name, installed in peers.available().items() if not installed]
+            if missing:
+                sys.exit(f"figures to publish need every peer: {', '.join(missing)} not installed")
+            figures = measured(options.threads, options.rounds)
+            FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        write(texts(json.loads(FIGURES.read_text(encoding="utf-8"))))
+    if options.only != "pooling" and not options.again:
+        write({"README.md#check": conformance()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""README and documentation show the figures that the project's tools wrote, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks import publish
+from benchmarks.pooling import rows
+
+ROOT = Path(__file__).parent.parent
+FIGURES = json.loads(publish.FIGURES.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", publish.texts(FIGURES))
+def test_every_text_is_made_of_the_figures(name: str) -> None:
+    file, _, part = name.partition("#")
+    written = (ROOT / file).read_text(encoding="utf-8")
+    made = publish.texts(FIGURES)[name]
+    assert written == (publish.with_part(written, part, made) if part else made)
+
+
+def test_a_part_without_marks_is_an_error() -> None:
+    with pytest.raises(SystemExit, match="no part pooling"):
+        publish.with_part("nothing", "pooling", "text")
+
+
+def test_the_figures_say_when_and_on_what() -> None:
+    assert date.fromisoformat(FIGURES["date"])
+    assert FIGURES["processor"]
+    assert set(FIGURES["versions"]) == set(publish.PACKAGES)
+    assert {row.name for row in rows()} >= publish.HEADLINES
+    assert {row["name"] for row in FIGURES["rows"]} >= publish.HEADLINES
+
+
+@pytest.mark.parametrize("name", ["pooling.svg", "pooling-all.svg"])
+def test_a_picture_is_well_formed_and_has_a_dark_mode(name: str) -> None:
+    text = (ROOT / "docs" / "assets" / name).read_text(encoding="utf-8")
+    assert ElementTree.fromstring(text).attrib["width"] == "800"
+    assert "prefers-color-scheme:dark" in text
+    assert publish.caption(FIGURES) in text
+
+
+def test_the_table_of_the_readme_names_its_command_and_date() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (part,) = re.findall(r"publish: check -->\n(.*?)<!-- end of check -->", text, re.DOTALL)
+    assert re.search(r"`halfulp check torch jax onnxruntime --mode forward .*`, \d{4}-\d\d-\d\d: ", part)
+    assert len(re.findall(r"^\| \w+ \| .* \| .* \| .* \|$", part, re.MULTILINE)) == 9
