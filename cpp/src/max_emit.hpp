@@ -14,7 +14,7 @@ class RowEmitter {
  public:
   RowEmitter(const MaxPlan& plan, const Coordinates& coordinates, Travels travels, Index lanes, Index row_length)
       : plan_(plan), coordinates_(coordinates), travels_(travels), lanes_(lanes), last_(plan.ndim() - 1), row_length_(row_length) {
-    if (travels != Travels::code) return;
+    if (travels != Travels::code || coordinates.relative) return;
     const Axis& axis = plan.axes.back();
     starts_.assign(static_cast<std::size_t>(row_length), 0);
     for (Index o = 0; o < axis.output; ++o)
@@ -57,22 +57,22 @@ class RowEmitter {
  private:
   void write_codes(char* target, Index stride, const P* pair, Index start) {
     switch (plane_->winner_bytes) {
-      case 1: return write_integers<std::uint8_t>(target, stride, pair, start, true);
-      case 2: return write_integers<std::uint16_t>(target, stride, pair, start, true);
-      case 4: return write_integers<std::uint32_t>(target, stride, pair, start, true);
-      default: return write_integers<std::uint64_t>(target, stride, pair, start, true);
+      case 1: return write_integers<std::uint8_t>(target, stride, pair, start, !coordinates_.relative);
+      case 2: return write_integers<std::uint16_t>(target, stride, pair, start, !coordinates_.relative);
+      case 4: return write_integers<std::uint32_t>(target, stride, pair, start, !coordinates_.relative);
+      default: return write_integers<std::uint64_t>(target, stride, pair, start, !coordinates_.relative);
     }
   }
 
   template <class I>
-  void write_integers(char* target, Index stride, const P* pair, Index start, bool relative) {
+  void write_integers(char* target, Index stride, const P* pair, Index start, bool placed) {
     if constexpr (!std::is_floating_point_v<P>) {
       const Index places = plan_.axes.back().output;
       integers_.resize(static_cast<std::size_t>(row_length_ * static_cast<Index>(sizeof(I))));
       const bool direct = stride == static_cast<Index>(sizeof(I)) * lanes_;
       I* out = direct ? reinterpret_cast<I*>(target) : reinterpret_cast<I*>(integers_.data());
       const Index n = places * lanes_;
-      if (!relative) {
+      if (!placed) {
         for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(pair[i]);
       } else {
         const P* starts = starts_.data();

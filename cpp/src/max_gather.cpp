@@ -13,10 +13,10 @@ namespace {
 
 constexpr Index kMostTaps = 255;             // a code fits in a byte, and one is left over
 constexpr std::uint8_t kNobody = 255;        // the code of a window that does not exist
-constexpr Index kBandBytes = Index{8} << 10;  // of cells made at once: they and their terms stay in the first-level cache
+constexpr Index kBandBytes = Index{8} << 10;  // of cells made at once: they and their terms stay in the nearest cache
 
-// How the windows along an axis hold cells. Cell c is in class c % stride and has place c / stride; it is at `offset` of
-// the window whose number is its place plus `shift`. Windows that do not exist are met, too.
+// How the windows along an axis hold cells. Cell c is in class c % stride and has place c / stride; it is at `offset`
+// of the window whose number is its place plus `shift`. Windows that do not exist are met, too.
 struct Tap {
   Index offset;
   Index shift;
@@ -123,7 +123,8 @@ class Gather final : public GatherEngine {
         for (const Tap& tap : axis.of(cell[a])) {
           const Index window = axis.place(cell[a]) + tap.shift;
           if (window < 0 || window >= axis.windows) continue;
-          wider_.push_back({slice.g + window * plane_->cotangent.strides[a], slice.codes + window * plane_->winners.strides[a],
+          wider_.push_back({slice.g + window * plane_->cotangent.strides[a],
+                            slice.codes + window * plane_->winners.strides[a],
                             slice.code * outer_kernels_[at(a)] + tap.offset});
         }
       }
@@ -205,7 +206,8 @@ class Gather final : public GatherEngine {
     return exact(range);
   }
 
-  void load_slice(const Slice& slice, Index row, Index rows, Index column, Index places, Index to, ExponentRange& range) {
+  void load_slice(const Slice& slice, Index row, Index rows, Index column, Index places, Index to,
+                  ExponentRange& range) {
     const Index g_step = row_stride(plane_->cotangent), g_stride = plane_->cotangent.strides[last_];
     const Index code_step = row_stride(plane_->winners), code_stride = plane_->winners.strides[last_];
     const char* g = slice.g + row * g_step + column * g_stride;
@@ -239,8 +241,8 @@ class Gather final : public GatherEngine {
     else kernels_.copy_f32(source, g_.data() + to, rows, range);
   }
 
-  // Whether every sum of these terms is exact in double, or, for double terms, in two doubles: the bits of all terms and
-  // sums lie in a window that fits.
+  // Whether every sum of these terms is exact in double, or, for double terms, in two doubles: the bits of all terms
+  // and sums lie in a window that fits.
   bool exact(const ExponentRange& range) const noexcept {
     // Two terms are rounded to C at once, which has more than twice the bits of a half-precision T; and the bits of all
     // float16 numbers fit.
@@ -251,7 +253,8 @@ class Gather final : public GatherEngine {
     const auto low = static_cast<Index>((range.smallest + 1) >> fraction);
     if (high == special) return false;  // an infinity or NaN
     const Index growth = std::bit_width(static_cast<std::uint64_t>(most_terms_));
-    if constexpr (kDouble) return high - low + 2 * growth <= 48 && high + growth < special;  // no partial sum may overflow
+    // Nor may a partial sum overflow.
+    if constexpr (kDouble) return high - low + 2 * growth <= 48 && high + growth < special;
     else return high - low + growth + format_of<T>::precision <= 53;
   }
 

@@ -9,29 +9,34 @@
 
 #include "max_horizontal.hpp"
 #include "max_plane.hpp"
+#include "max_vertical.hpp"
 
 namespace halfulp {
 
 enum class Travels { nothing, tangent, index, code };
 
 // An integer that travels is linear in the coordinates of the cell, so that no division is needed to read it: the flat
-// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place.
+// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place. A code
+// is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
 struct Coordinates {
   Coordinates(const MaxPlan& plan, Travels travels) : weights(plan.axes.size()) {
     const bool code = travels == Travels::code;
-    if (code)
+    relative = code && !RowWindows(plan.axes.back(), 1).doubling();
+    for (std::size_t a = 0; a + 1 < plan.axes.size(); ++a) relative = relative && !by_blocks(plan.axes[a]);
+    if (code && !relative)
       for (const Axis& axis : plan.axes) multiple = std::lcm(multiple, axis.dilation);
     Index step = 1;
     for (std::size_t a = plan.axes.size(); a-- > 0;) {
       const Axis& axis = plan.axes[a];
-      weights[a] = code ? step * (multiple / axis.dilation) : step;
-      largest += weights[a] * (axis.size + axis.before + 1);
+      weights[a] = code && !relative ? step * (multiple / axis.dilation) : step;
+      largest += weights[a] * (relative ? axis.kernel : axis.size + axis.before + 1);
       step *= code ? axis.kernel : axis.size;
     }
   }
   std::vector<Index> weights;  // one per axis
   Index multiple = 1;
   Index largest = 0;
+  bool relative = false;
 };
 
 template <class T, class C, class P>
@@ -80,7 +85,7 @@ class RowBank {
       }
       fold_rows(P{});
     } else {
-      fold_rows(static_cast<P>(base + first * row_weight_));
+      fold_rows(relative_ ? P{} : static_cast<P>(base + first * row_weight_));
     }
     return contents;
   }
@@ -94,9 +99,15 @@ class RowBank {
     return travels_ == Travels::nothing ? nullptr : pairs_.data() + (row - begin_) * shape_.pitch;
   }
 
-  void fold(const C* const* values, const P* const* pairs, int count, C* value, P* pair, P add, const RowRun& rows) const {
+  // `add` and `step` as in MaxRowKernels.
+  void fold(const C* const* values, const P* const* pairs, int count, C* value, P* pair, P add, P step,
+            const RowRun& rows) const {
     if (travels_ == Travels::nothing) return kernels_.fold[static_cast<int>(rule_)][last_](values, count, value, rows);
-    kernels_.fold_pair[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, pair, add, rows);
+    kernels_.fold_pair[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, pair, add, step, rows);
+  }
+  void fold_code_exact(const C* const* values, const P* const* pairs, int count, C* value, std::uint8_t* codes, P add,
+                       P step, const RowRun& rows) const {
+    kernels_.fold_code_exact[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, codes, add, step, rows);
   }
   void fold_exact(const C* const* values, int count, C* value, const RowRun& rows) const {
     kernels_.fold_exact[static_cast<int>(rule_)][last_](values, count, value, rows);
@@ -109,6 +120,8 @@ class RowBank {
   using PairLoader = RowLoader<std::conditional_t<std::is_floating_point_v<P>, T, P>, P, Kernels>;
 
   void prepare_pairs(const Coordinates& coordinates, Index items) {
+    relative_ = coordinates.relative;
+    if (relative_) return pairs_.assign(items, P{});
     pair_loader_ = std::make_unique<PairLoader>(windows_.shape<P>(rows_), kernels_, P{});
     pairs_.assign(items, P{});
     windows_.taps(*pair_loader_, pair_taps_);
@@ -130,8 +143,8 @@ class RowBank {
   void fold_rows(P add) {
     const Index above = (end_ - begin_ - 1) * shape_.pitch;
     if (!windows_.doubling()) {
-      fold(taps_.data(), pair_taps_.data(), static_cast<int>(taps_.size()), values_.data(), pairs_.data(), add,
-           {1, above + row_length, 0, 0});
+      fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), values_.data(),
+           pairs_.data(), add, relative_ ? P{1} : P{}, {1, above + row_length, 0, 0});
       return;
     }
     run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {
@@ -144,7 +157,7 @@ class RowBank {
         pairs[t] = p == nullptr ? nullptr : p + distances[t];
       }
       fold(taps, pairs, count, to == 3 ? values_.data() : scratch_[to - 1].data(),
-           to == 3 ? pairs_.data() : pair_scratch_[to - 1].data(), to == 3 ? add : P{},
+           to == 3 ? pairs_.data() : pair_scratch_[to - 1].data(), to == 3 ? add : P{}, P{},
            {1, padded_length<C>(above + n), 0, 0});
     });
     if (axis_.stride == 1) return;
@@ -170,7 +183,7 @@ class RowBank {
   RowBuffer<P> pairs_, pair_scratch_[2];
   Index row_weight_ = 0;
   MaxRule rule_ = MaxRule::clean;
-  bool ready_ = false;
+  bool ready_ = false, relative_ = false;
   Index begin_ = 0, end_ = 0;
 };
 

@@ -55,7 +55,7 @@ class Separable final : public PlaneEngine {
     if (plan.ndim() == 1) return 1;
     const Axis& axis = plan.axes[at(plan.ndim() - 2)];
     const Index row = std::max<Index>(1, plan.axes.back().size * lanes * static_cast<Index>(sizeof(C)));
-    const Index needed = VerticalAxis<C, P>::by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
+    const Index needed = by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
     const Index bytes = paired ? kBandBytes / 2 : kBandBytes;
     return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
   }
@@ -99,7 +99,7 @@ class Separable final : public PlaneEngine {
     levels_[0].restart();
     for (output[0] = begin; output[0] < end && !failed(); ++output[0]) {
       const int count = gather(0, output[0], plane_->x.data, plane_->tangent.data, 0);
-      fold(0, 1, count, result_.value(0), result_.pair(0));
+      fold(0, output[0], 1, count, result_.value(0), result_.pair(0));
       emitter_.slice(output, 1, result_.value(0), result_.pair(0), count > 0, lengths_);
     }
     return !failed();
@@ -120,7 +120,7 @@ class Separable final : public PlaneEngine {
       stop = std::min(stop, limit);
       worst_ = std::max(worst_, bank_.fill(*plane_, a, x, tangent, base, first, stop));
     };
-    if (!VerticalAxis<C, P>::by_blocks(axis)) {
+    if (!by_blocks(axis)) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
         run = level.bank_taps(bank_, o, end, fill);
         finish(o, run, static_cast<int>(level.values.size()));
@@ -137,30 +137,43 @@ class Separable final : public PlaneEngine {
 
   auto join(int a) {
     return [this, a](const C* const* values, const P* const* pairs, int count, C* value, P* pair) {
-      bank_.fold(values, pairs, count, value, pair, P{}, {1, lengths_[at(a)], 0, 0});
+      bank_.fold(values, pairs, count, value, pair, P{}, P{}, {1, lengths_[at(a)], 0, 0});
     };
   }
 
-  // Folds the taps of a run of outputs of axis a.
-  void fold(int a, Index run, int count, C* value, P* pair) {
+  // What a relative code gains from tap to tap of axis a, and from the taps that output o has lost to the padding.
+  P code_step(int a) const noexcept { return static_cast<P>(coordinates_.relative ? coordinates_.weights[at(a)] : 0); }
+  P code_start(int a, Index o) const noexcept {
+    return static_cast<P>(code_step(a) * static_cast<P>(plan_.spans[at(a)].offset[static_cast<std::size_t>(o)]));
+  }
+
+  // Folds the taps of a run of outputs of axis a, from o on.
+  void fold(int a, Index o, Index run, int count, C* value, P* pair) {
     const VerticalAxis<C, P>& level = levels_[at(a)];
     const Index length = lengths_[at(a)];
     if (count > 0)
-      bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, P{},
+      bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, code_start(a, o), code_step(a),
                  {run, length, plan_.axes[at(a)].stride * bank_.pitch(), length});
   }
 
   // Rows of a plane of two axes: straight into the output array where that is possible.
   void finish_rows(Index* output, Index o, Index run, int count) {
     const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
-    if (count > 0 && !paired() && !plan_.any_empty && std::is_same_v<T, C> && plane_->out.strides[1] == item * lanes_ &&
-        plane_->out.strides[0] % item == 0) {
-      auto* target = reinterpret_cast<C*>(plane_->out.data + o * plane_->out.strides[0]);
-      bank_.fold_exact(levels_[0].values.data(), count, target,
-                       {run, n, plan_.axes[0].stride * bank_.pitch(), plane_->out.strides[0] / item});
-      return;
+    const Index *out = plane_->out.strides, *codes = plane_->winners.strides;
+    if constexpr (std::is_same_v<T, C>) {
+      if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
+        const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
+        auto* target = reinterpret_cast<C*>(plane_->out.data + o * out[0]);
+        const VerticalAxis<C, P>& level = levels_[0];
+        if (!paired()) return bank_.fold_exact(level.values.data(), count, target, rows);
+        if (coordinates_.relative && plane_->winner_bytes == 1 && codes[1] == lanes_ && codes[0] == rows.to_step) {
+          auto* bytes = reinterpret_cast<std::uint8_t*>(plane_->winners.data + o * codes[0]);
+          return bank_.fold_code_exact(level.values.data(), level.pairs.data(), count, target, bytes, code_start(0, o),
+                                       code_step(0), rows);
+        }
+      }
     }
-    fold(0, run, count, result_.value(0), result_.pair(0));
+    fold(0, o, run, count, result_.value(0), result_.pair(0));
     for (Index i = 0; i < run; ++i) {
       output[0] = o + i;
       emitter_.row(output, result_.value(i), result_.pair(i), count > 0);
@@ -182,7 +195,7 @@ class Separable final : public PlaneEngine {
   void slice(int a, const char* x, const char* tangent, Index base, C* value, P* pair) {
     const Index length = lengths_[at(a)];
     const auto finish = [&](Index o, Index run, int count) {
-      fold(a, run, count, value + o * length, pair == nullptr ? nullptr : pair + o * length);
+      fold(a, o, run, count, value + o * length, pair == nullptr ? nullptr : pair + o * length);
     };
     if (a == last_ - 1) return rows(a, x, tangent, base, 0, plan_.axes[at(a)].output, finish);
     levels_[at(a)].restart();

@@ -26,6 +26,9 @@ class Slices {
   RowBuffer<P> pairs_;
 };
 
+// Whether the windows of an outer axis are large enough for blocks.
+inline bool by_blocks(const Axis& axis) noexcept { return axis.dilation == 1 && axis.kernel > 2 * axis.stride + 4; }
+
 // One outer axis. For each output in increasing order, `taps` gives the slices whose fold is the window: all its cells
 // for small windows; for large ones at most two, the end of one block of slices and the beginning of the next (van Herk),
 // so that the cost does not grow with the kernel.
@@ -39,10 +42,6 @@ class VerticalAxis {
     slots_ = blocks_ ? std::min(k, axis.size) : std::min(axis.extent(), axis.size);
     slices_ = Slices<C, P>(blocks_ ? 2 * slots_ + 1 : slots_, slice_length, paired);
     if (!blocks_) keys_.assign(static_cast<std::size_t>(slots_), -1);
-  }
-
-  static bool by_blocks(const Axis& axis) noexcept {
-    return axis.dilation == 1 && axis.kernel > 2 * axis.stride + 4;
   }
 
   // The last row that windows [begin, end) need.

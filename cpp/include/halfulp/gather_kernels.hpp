@@ -24,15 +24,15 @@ struct GatherTerms {
   int count = 0;
 };
 
-// Rows of rows.items cells: cell i is the (i / way_count)-th of class i % way_count, whose terms are ways[i % way_count].
+// Rows of rows.items cells: cell i is number i / way_count of class i % way_count, whose terms are ways[i % way_count].
 // A row's sums go to `out`; the next row's terms lie rows.from_step items further, its sums rows.to_step.
 template <class C>
 using GatherRows = void (*)(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows);
 
 struct GatherKernels {
   // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double, or
-  // for double in two doubles, which is for the caller to know. f32_odd rounds the longer ones to odd (away from zero to
-  // the last bit, if inexact), which a narrower format then rounds as if there had been no float between.
+  // for double in two doubles, which is for the caller to know. f32_odd rounds the longer ones to odd (the last bit is
+  // set if anything is lost), which a narrower format then rounds as if there had been no float between.
   GatherRows<float> f32, f32_odd;
   GatherRows<double> f64;
   // Copies rows and widens the range by their values.

@@ -31,12 +31,17 @@ struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
   // there is one row.
   using Fold = void (*)(const C* const* taps, int count, C* out, const RowRun& rows);
-  // The same with what travels along; `add` is added to it if it is an integer.
-  using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add,
+  // The same with what travels along, to which `add`, and `step` for every tap before the winner, are added if it is an
+  // integer. Without pairs only these travel.
+  using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                             const RowRun& rows);
+  // The same with integers that fit in a byte, and no element written past the rows.
+  using FoldCode = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add,
+                            P step, const RowRun& rows);
   Fold fold[3][2];  // [rule][last]
   Fold fold_exact[3][2];
   FoldPair fold_pair[2][2];  // clean and absent
+  FoldCode fold_code_exact[2][2];
   // The largest of n >= 1 values, in any order: of zeros either.
   C (*largest[3])(const C* values, std::int64_t n);  // [rule]
   // Copies rows and tells what they hold.

@@ -15,7 +15,7 @@ namespace {
 using std::int64_t;
 using std::uint8_t;
 
-// Which lanes of a vector of C a term belongs to: mask registers where there are any, else a vector of all-ones and zeros.
+// Which lanes of a vector of C a term belongs to: a mask register where there are any, else a vector of -1 and 0.
 #if defined(HALFULP_MASKS)
 template <class C>
 using Lanes = std::conditional_t<sizeof(C) == 4, __mmask16, __mmask8>;
@@ -85,11 +85,6 @@ inline Vector<double> widen_low(const Vector<float>& v) {
 inline Vector<double> widen_high(const Vector<float>& v) {
   return __builtin_convertvector((part<kLanes<double>, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
 }
-inline Vector<double> widened(const float* g) {
-  HalfFloats loaded;
-  std::memcpy(&loaded, g, sizeof loaded);
-  return __builtin_convertvector(loaded, Vector<double>);
-}
 inline Vector<float> narrow(const Vector<double>& low, const Vector<double>& high) {
   return part<0, Vector<float>>(__builtin_convertvector(low, HalfFloats), __builtin_convertvector(high, HalfFloats),
                                 std::make_integer_sequence<int, kLanes<float>>{});
@@ -129,8 +124,11 @@ class LongSum<float> {
  public:
   void add(const Lanes<float>& mine, const float* g) {
 #if defined(HALFULP_MASKS)
-    low_ = _mm512_mask_add_pd(low_, static_cast<__mmask8>(mine), low_, widened(g));
-    high_ = _mm512_mask_add_pd(high_, static_cast<__mmask8>(mine >> 8), high_, widened(g + kLanes<double>));
+    // Masked with all lanes: GCC 12 warns about an undefined value in the plain conversion.
+    const __m512d low = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(g));
+    const __m512d high = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(g + 8));
+    low_ = _mm512_mask_add_pd(low_, static_cast<__mmask8>(mine), low_, low);
+    high_ = _mm512_mask_add_pd(high_, static_cast<__mmask8>(mine >> 8), high_, high);
 #else
     const Vector<float> v = pick(mine, load(g), -splat(0.0f));
     low_ += widen_low(v);
@@ -168,8 +166,8 @@ class LongSum<double> {
   Vector<double> high_ = -splat(0.0), low_ = -splat(0.0);
 };
 
-// The terms of one class in a row of cells. Count: how many there are, if that is known to the compiler, which then keeps
-// everything about them in registers; else -1.
+// The terms of one class in a row of cells. Count: how many there are, if that is known to the compiler, which then
+// keeps everything about them in registers; else -1.
 template <class C, Long Rounding, int Count>
 class Sums {
  public:
@@ -246,7 +244,8 @@ void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
 
 // Vector Part of a0 b0 c0 a1 b1 c1 ...
 template <class C, int Part, int... I>
-inline Vector<C> zip_three(const Vector<C>& a, const Vector<C>& b, const Vector<C>& c, std::integer_sequence<int, I...>) {
+inline Vector<C> zip_three(const Vector<C>& a, const Vector<C>& b, const Vector<C>& c,
+                           std::integer_sequence<int, I...>) {
   constexpr int n = sizeof...(I), start = Part * n;
   const Vector<C> two = __builtin_shufflevector(a, b, ((start + I) / 3 + ((start + I) % 3 == 1 ? n : 0))...);
   return __builtin_shufflevector(two, c, ((start + I) % 3 == 2 ? n + (start + I) / 3 : I)...);
@@ -316,7 +315,8 @@ void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& row
     }
   }
   if (way_count == 3) {
-    if (ways[0].count == 1 && ways[1].count == 1 && ways[2].count == 1) return three_ways<C, Rounding, 1>(ways, out, rows);
+    const bool single = ways[0].count == 1 && ways[1].count == 1 && ways[2].count == 1;
+    if (single) return three_ways<C, Rounding, 1>(ways, out, rows);
     return three_ways<C, Rounding, -1>(ways, out, rows);
   }
 #endif
@@ -386,7 +386,8 @@ void stream(const char* source, char* target, int64_t bytes) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(target + i),
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + i)));
 #else
-    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
 #endif
   }
   std::memcpy(target + i, source + i, static_cast<std::size_t>(bytes - i));
@@ -404,8 +405,13 @@ void finish_stream() {
 }  // namespace
 
 const GatherKernels& gather_kernels() {
-  static constexpr GatherKernels table{gather<float, Long::nearest>, gather<float, Long::odd>,
-                                       gather<double, Long::two_doubles>, copy<float>, copy<double>, stream, finish_stream};
+  static constexpr GatherKernels table{gather<float, Long::nearest>,
+                                       gather<float, Long::odd>,
+                                       gather<double, Long::two_doubles>,
+                                       copy<float>,
+                                       copy<double>,
+                                       stream,
+                                       finish_stream};
   return table;
 }
 

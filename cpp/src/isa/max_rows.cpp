@@ -52,8 +52,8 @@ inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, 
   return best;
 }
 
-// Exact: whole vectors, then one that ends at n and overlaps its neighbour; a row shorter than a vector goes by way of a
-// buffer.
+// Exact: whole vectors, then one that ends at n and overlaps its neighbour; a row shorter than a vector goes by way of
+// a buffer.
 template <class C, MaxRule Rule, bool Last, int Count, bool Exact>
 void fold_counted(const C* const* given, int count, C* out, const RowRun& rows) {
   const int64_t n = rows.items, whole = Exact ? n / kLanes<C> * kLanes<C> : n;
@@ -85,35 +85,113 @@ void fold(const C* const* taps, int count, C* out, const RowRun& rows) {
   }
 }
 
-template <class C, class P, MaxRule Rule, bool Last, int Count>
-void fold_pair_counted(const C* const* given, const P* const* pairs_given, int count, C* out, P* out_pair, P add,
+// What travels with tap t is its pair, if there are any, plus t times `step`.
+template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
+class PairFold {
+ public:
+  PairFold(const C* const* taps, const P* const* pairs, int count, P add, P step, int64_t offset)
+      : taps_(taps, offset), pairs_(pairs, offset), count_(count), offset_(offset), add_(add), step_(step) {}
+
+  void operator()(int64_t i, Vector<C>& best, Vector<P>& pair) const {
+    best = load(taps_(0, offset_) + i);
+    pair = pair_at(0, i);
+    for (int t = 1; t < (Count > 0 ? Count : count_); ++t) {
+      const Vector<C> x = load(taps_(t, offset_) + i);
+      const auto mask = takes_over<C, Rule, Last>(x, best);
+      best = select(mask, x, best);
+      pair = select(mask, pair_at(t, i), pair);
+    }
+    if constexpr (!std::is_floating_point_v<P>) pair += splat(add_);
+  }
+
+ private:
+  Vector<P> pair_at(int t, int64_t i) const {
+    if constexpr (std::is_floating_point_v<P>) return load(pairs_(t, offset_) + i);
+    else if constexpr (Pairs) return load(pairs_(t, offset_) + i) + splat(static_cast<P>(t * step_));
+    else return splat(static_cast<P>(t * step_));
+  }
+
+  Taps<C, Count> taps_;
+  Taps<P, Pairs ? Count : 0> pairs_;
+  int count_;
+  int64_t offset_;
+  P add_, step_;
+};
+
+template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
+void fold_pair_counted(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                        const RowRun& rows) {
   for (int64_t r = 0; r < rows.count; ++r) {
-    const int64_t offset = r * rows.from_step;
-    const Taps<C, Count> taps(given, offset);
-    const Taps<P, Count> pairs(pairs_given, offset);
+    const PairFold<C, P, Rule, Last, Count, Pairs> fold(taps, pairs, count, add, step, r * rows.from_step);
     for (int64_t i = 0; i < rows.items; i += kLanes<C>) {
-      Vector<C> best = load(taps(0, offset) + i);
-      Vector<P> pair = load(pairs(0, offset) + i);
-      for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-        const Vector<C> x = load(taps(t, offset) + i);
-        const auto mask = takes_over<C, Rule, Last>(x, best);
-        best = select(mask, x, best);
-        pair = select(mask, load(pairs(t, offset) + i), pair);
-      }
-      if constexpr (!std::is_floating_point_v<P>) pair += add;
+      Vector<C> best;
+      Vector<P> pair;
+      fold(i, best, pair);
       store(out + r * rows.to_step + i, best);
       store(out_pair + r * rows.to_step + i, pair);
     }
   }
 }
 
+template <class C, class P, MaxRule Rule, bool Last, bool Pairs>
+void fold_pair_any(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
+                   const RowRun& rows) {
+  const auto fold = count == 2   ? fold_pair_counted<C, P, Rule, Last, 2, Pairs>
+                    : count == 3 ? fold_pair_counted<C, P, Rule, Last, 3, Pairs>
+                                 : fold_pair_counted<C, P, Rule, Last, 0, Pairs>;
+  fold(taps, pairs, count, out, out_pair, add, step, rows);
+}
+
 template <class C, class P, MaxRule Rule, bool Last>
-void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, const RowRun& rows) {
-  switch (count) {
-    case 2: return fold_pair_counted<C, P, Rule, Last, 2>(taps, pairs, count, out, out_pair, add, rows);
-    case 3: return fold_pair_counted<C, P, Rule, Last, 3>(taps, pairs, count, out, out_pair, add, rows);
-    default: return fold_pair_counted<C, P, Rule, Last, 0>(taps, pairs, count, out, out_pair, add, rows);
+void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
+               const RowRun& rows) {
+  if constexpr (!std::is_floating_point_v<P>)
+    if (pairs == nullptr)
+      return fold_pair_any<C, P, Rule, Last, false>(taps, pairs, count, out, out_pair, add, step, rows);
+  fold_pair_any<C, P, Rule, Last, true>(taps, pairs, count, out, out_pair, add, step, rows);
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+template <class P>
+inline void store_bytes(std::uint8_t* target, const Vector<P>& v, int64_t count) {
+  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<P>)));
+  const Bytes bytes = __builtin_convertvector(v, Bytes);
+  if (count >= kLanes<P>) std::memcpy(target, &bytes, sizeof bytes);
+  else std::memcpy(target, &bytes, static_cast<std::size_t>(count));
+}
+#else
+template <class P>
+inline void store_bytes(std::uint8_t* target, P v, int64_t) { *target = static_cast<std::uint8_t>(v); }
+#endif
+
+template <class C, class P, MaxRule Rule, bool Last, int Count>
+void fold_code_counted(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add,
+                       P step, const RowRun& rows) {
+  const int64_t n = rows.items;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const PairFold<C, P, Rule, Last, Count, true> fold(taps, pairs, count, add, step, r * rows.from_step);
+    C* const target = out + r * rows.to_step;
+    std::uint8_t* const bytes = codes + r * rows.to_step;
+    // The last vector ends at n and overlaps its neighbour, if the row is long enough.
+    for (int64_t next = 0; next < n; next += kLanes<C>) {
+      const int64_t i = n >= kLanes<C> && next + kLanes<C> > n ? n - kLanes<C> : next;
+      Vector<C> best;
+      Vector<P> pair;
+      fold(i, best, pair);
+      if (n >= kLanes<C>) store(target + i, best);
+      else std::memcpy(target, &best, static_cast<std::size_t>(n) * sizeof(C));
+      store_bytes<P>(bytes + i, pair, n - i);
+    }
+  }
+}
+
+template <class C, class P, MaxRule Rule, bool Last>
+void fold_code(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add, P step,
+               const RowRun& rows) {
+  if constexpr (std::is_floating_point_v<C> && !std::is_floating_point_v<P>) {
+    if (count == 2) return fold_code_counted<C, P, Rule, Last, 2>(taps, pairs, count, out, codes, add, step, rows);
+    if (count == 3) return fold_code_counted<C, P, Rule, Last, 3>(taps, pairs, count, out, codes, add, step, rows);
+    fold_code_counted<C, P, Rule, Last, 0>(taps, pairs, count, out, codes, add, step, rows);
   }
 }
 
@@ -284,6 +362,8 @@ constexpr MaxRowKernels<C, P> kernels() {
            {fold<C, MaxRule::propagate, false, true>, fold<C, MaxRule::propagate, true, true>}},
           {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::clean, true>},
            {fold_pair<C, P, MaxRule::absent, false>, fold_pair<C, P, MaxRule::absent, true>}},
+          {{fold_code<C, P, MaxRule::clean, false>, fold_code<C, P, MaxRule::clean, true>},
+           {fold_code<C, P, MaxRule::absent, false>, fold_code<C, P, MaxRule::absent, true>}},
           {largest<C, MaxRule::clean>, largest<C, MaxRule::absent>, largest<C, MaxRule::propagate>},
           copy<C>,
           deal<C, 2>,
