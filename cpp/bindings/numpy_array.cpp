@@ -182,7 +182,9 @@ void import_numpy() {
   if (pool_handler_capsule == nullptr) fail();
 }
 
-InputArray take_input(nb::handle object, const char* operator_name, const char* what) {
+namespace {
+
+InputArray take(nb::handle object, const char* operator_name, const char* what, const char* accepted) {
   InputArray input;
   if (PyArray_Check(object.ptr())) {
     input.owner = nb::borrow(object);
@@ -194,8 +196,8 @@ InputArray take_input(nb::handle object, const char* operator_name, const char* 
   auto* array = reinterpret_cast<PyArrayObject*>(input.owner.ptr());
   DType dtype{};
   if (!dtype_from_number(PyArray_TYPE(array), dtype))
-    throw Error(ErrorKind::dtype, operator_name, std::string(what) + " dtype=" + dtype_text(array),
-                "must be float16, bfloat16, float32, float64, an integer type or bool", "I1");
+    throw Error(ErrorKind::dtype, operator_name, std::string(what) + " dtype=" + dtype_text(array), accepted,
+                "I1");
   if (!PyArray_ISNOTSWAPPED(array) || !PyArray_ISALIGNED(array)) {
     input.owner = native_copy(array);
     array = reinterpret_cast<PyArrayObject*>(input.owner.ptr());
@@ -204,8 +206,14 @@ InputArray take_input(nb::handle object, const char* operator_name, const char* 
   return input;
 }
 
+}  // namespace
+
+InputArray take_input(nb::handle object, const char* operator_name, const char* what) {
+  return take(object, operator_name, what, "must be float16, bfloat16, float32, float64, an integer type or bool");
+}
+
 InputArray take_float_input(nb::handle object, const char* operator_name, const char* what) {
-  InputArray input = take_input(object, operator_name, what);
+  InputArray input = take(object, operator_name, what, "must be float16, bfloat16, float32 or float64");
   if (!is_float(input.view.dtype))
     throw Error(ErrorKind::dtype, operator_name, std::string(what) + " dtype=" + name_of(input.view.dtype),
                 "must be float16, bfloat16, float32 or float64; convert with astype, such as x.astype(numpy.float32)",

@@ -10,6 +10,8 @@ array([[ 5.,  7.],
        [13., 15.]])
 """
 
+from typing import TYPE_CHECKING
+
 from halfulp import geometry, spec
 from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
 from halfulp.errors import DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
@@ -67,10 +69,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    """``__version__``, read from the package's metadata when asked for: that costs more than the rest of the import."""
-    if name != "__version__":
-        raise AttributeError(f"module 'halfulp' has no attribute {name!r}")
-    from importlib.metadata import version
+if TYPE_CHECKING:
+    __version__: str
+else:  # hidden from type checkers, for which it would give every misspelt name a type
 
-    return version("halfulp")
+    def __getattr__(name: str) -> str:
+        """``__version__``, read from the package's metadata when asked for: that costs more than the import itself."""
+        if name != "__version__":
+            raise AttributeError(f"module 'halfulp' has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("halfulp")

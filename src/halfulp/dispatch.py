@@ -75,8 +75,7 @@ def _for_kernels(op: Operator, inputs: tuple[Any, ...]) -> bool:
     """Whether these inputs are arrays of machine numbers, for an operator that has kernels."""
     if not inputs or not kernels.supports(op):
         return False
-    first = inputs[0]
-    return not (first if type(first) is np.ndarray else np.asarray(first)).dtype.hasobject
+    return not _inputs.read(op, "input", inputs[0]).dtype.hasobject
 
 
 set_interpreter(Dispatch())

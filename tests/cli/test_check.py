@@ -54,12 +54,14 @@ def test_a_wrong_command_line_exits_with_2(
     assert capsys.readouterr().err.startswith(message)
 
 
-@pytest.mark.parametrize(("flag", "value"), [("--cases", "0"), ("--jobs", "-1"), ("--memory-limit", "0")])
+@pytest.mark.parametrize(
+    ("flag", "value"), [("--cases", "0"), ("--jobs", "-1"), ("--memory-limit", "0"), ("--cases", "x")]
+)
 def test_numbers_have_a_least_value(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["check", flag, value])
     assert end.value.code == 2
-    assert f"argument {flag}: {value}: must be at least" in capsys.readouterr().err
+    assert f"argument {flag}: {value}: must be an integer of at least" in capsys.readouterr().err
 
 
 def test_a_subject_that_cannot_be_loaded_in_a_process_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,11 +117,42 @@ def test_I2_a_ball_for_beta_over_floats() -> None:
     )
 
 
+class Unreadable:
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no numbers here.")
+
+
+class Tensor(Unreadable):
+    __module__ = "torch"
+
+
+def test_I1_what_is_no_array_is_refused_by_the_operator() -> None:
+    text = "max_pool1d: input of type Unreadable: cannot be read as an array: no numbers here [I1]"
+    refused(
+        text, lambda: MAX(Unreadable()), lambda: hu.spec.forward(MAX, Unreadable()), lambda: MAX([[1.0], [1.0, 2.0]])
+    )
+    text = (
+        "avg_pool1d: input of type Tensor: cannot be read as an array: no numbers here; torch has functions of its own "
+        "in halfulp.torch [I1]"
+    )
+    refused(text, lambda: AVG(Tensor()))
+
+
+def test_I1_names_the_input_that_is_wrong() -> None:
+    x = np.ones((1, 3))
+    text = "conv1d: weight dtype=<U5: must be float16, bfloat16, float32, float64 or objects (exact numbers) [I1]"
+    refused(text, lambda: CONV(x, "hello"), lambda: hu.spec.forward(CONV, x, "hello"))
+    refused("avg_pool1d: input dtype=<U5: must be float16, bfloat16, float32 or float64 [I1]", lambda: AVG("hello"))
+
+
 def test_I3_the_number_of_inputs() -> None:
     x, shape = np.ones((1, 3)), hu.ShapeError
     refused("max_pool1d: 0 inputs: takes one input [I3]", lambda: hu.spec.forward(MAX), lambda: MAX(), kind=shape)
     refused("max_pool1d: 2 inputs: takes one input [I3]", lambda: hu.spec.forward(MAX, x, x), kind=shape)
-    refused("avg_pool1d: 1 inputs: takes one input [I3]", lambda: hu.spec.forward(AVG, None), kind=shape)
+    text = "avg_pool1d: input=None: must be an array: takes one input [I3]"
+    refused(text, lambda: hu.spec.forward(AVG, None), lambda: AVG(None), kind=shape)
+    text = "conv1d: weight=None: must be an array: takes x, weight and optionally a bias [I3]"
+    refused(text, lambda: CONV(x, None), lambda: hu.spec.forward(CONV, x, None), kind=shape)
     text = "conv1d: 1 inputs: takes x, weight and optionally a bias [I3]"
     refused(text, lambda: hu.spec.forward(CONV, x), lambda: CONV(x), kind=shape)
     text = "conv1d: 4 inputs: takes x, weight and optionally a bias [I3]"

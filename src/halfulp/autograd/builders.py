@@ -17,15 +17,17 @@ class Builders(MathBuilders):
 
     __slots__ = ()
 
-    def _pooled(self, function: Any, x: int, arguments: tuple[Any, ...], settings: Any, name: str | None) -> Any:
-        return function(Handle(cast("Tape", self), x, name), *arguments, **settings)
+    def _pooled(
+        self, function: Any, x: int, arguments: tuple[Any, ...], settings: Any, name: str | None
+    ) -> tuple[Tape, int]:
+        """A functional form, called with a handle in place of the array: what it gives back is the tape's answer."""
+        return cast("tuple[Tape, int]", function(Handle(cast("Tape", self), x, name), *arguments, **settings))
 
     def _convolved(
         self, function: Any, ids: tuple[int, int, int | None], arguments: tuple[Any, ...], settings: Any, name: str
-    ) -> Any:
-        tape = cast("Tape", self)
-        x, weight, bias = (None if id is None else Handle(tape, id, name) for id in ids)
-        return function(x, weight, bias, *arguments, **settings)
+    ) -> tuple[Tape, int]:
+        handles = (None if id is None else Handle(cast("Tape", self), id, name) for id in ids)
+        return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
 
     def conv(
         self,
@@ -46,7 +48,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[21., 42.]])
         """
-        return self._convolved(functional.conv, (input, kernel, bias), (stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._convolved(functional.conv, (input, kernel, bias), (stride, padding), settings, name)
 
     def conv2d(
         self,
@@ -68,7 +70,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[[4.5]]])
         """
-        return self._convolved(functional.conv2d, (input, kernel, bias), (stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._convolved(functional.conv2d, (input, kernel, bias), (stride, padding), settings, name)
 
     def conv_transpose(
         self,
@@ -89,7 +91,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[ 1., 12., 20.]])
         """
-        return self._convolved(functional.conv_transpose, (input, kernel, bias), (stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._convolved(functional.conv_transpose, (input, kernel, bias), (stride, padding), settings, name)
 
     def conv_transpose2d(
         self,
@@ -111,7 +113,7 @@ class Builders(MathBuilders):
         array([[[0., 1.],
                 [2., 3.]]])
         """
-        return self._convolved(functional.conv_transpose2d, (input, kernel, bias), (stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._convolved(functional.conv_transpose2d, (input, kernel, bias), (stride, padding), settings, name)
 
     def max_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
@@ -124,7 +126,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([3., 2.])
         """
-        return self._pooled(functional.max_pool, x, (kernel_size, stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.max_pool, x, (kernel_size, stride, padding), settings, name)
 
     def max_pool2d(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
@@ -137,7 +139,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[3.]])
         """
-        return self._pooled(functional.max_pool2d, x, (kernel_size, stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.max_pool2d, x, (kernel_size, stride, padding), settings, name)
 
     def avg_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
@@ -150,7 +152,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([2.])
         """
-        return self._pooled(functional.avg_pool, x, (kernel_size, stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.avg_pool, x, (kernel_size, stride, padding), settings, name)
 
     def avg_pool2d(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
@@ -163,7 +165,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[1.5]])
         """
-        return self._pooled(functional.avg_pool2d, x, (kernel_size, stride, padding), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.avg_pool2d, x, (kernel_size, stride, padding), settings, name)
 
     def smooth_max_pool(
         self,
@@ -184,7 +186,7 @@ class Builders(MathBuilders):
         array([0.69314718])
         """
         arguments = (kernel_size, beta, stride, padding)
-        return self._pooled(functional.smooth_max_pool, x, arguments, settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.smooth_max_pool, x, arguments, settings, name)
 
     def smooth_max_pool2d(
         self,
@@ -205,7 +207,7 @@ class Builders(MathBuilders):
         array([[0.69314718]])
         """
         arguments = (kernel_size, beta, stride, padding)
-        return self._pooled(functional.smooth_max_pool2d, x, arguments, settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.smooth_max_pool2d, x, arguments, settings, name)
 
     def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None) -> tuple[Tape, int]:
         """Average pooling to a given output size over the last ``len(output_size)`` axes.
@@ -216,7 +218,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([2., 4.])
         """
-        return self._pooled(functional.adaptive_avg_pool, x, (output_size,), {}, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.adaptive_avg_pool, x, (output_size,), {}, name)
 
     def adaptive_max_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """Max pooling to a given output size over the last ``len(output_size)`` axes.
@@ -227,7 +229,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([3., 5.])
         """
-        return self._pooled(functional.adaptive_max_pool, x, (output_size,), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.adaptive_max_pool, x, (output_size,), settings, name)
 
     def global_avg_pool(
         self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None
@@ -240,7 +242,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[3.]])
         """
-        return self._pooled(functional.global_avg_pool, x, (ndim, keepdims), {}, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.global_avg_pool, x, (ndim, keepdims), {}, name)
 
     def global_max_pool(
         self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None, **settings: Any
@@ -253,4 +255,4 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[6.]])
         """
-        return self._pooled(functional.global_max_pool, x, (ndim, keepdims), settings, name)  # type: ignore[no-any-return]
+        return self._pooled(functional.global_max_pool, x, (ndim, keepdims), settings, name)

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["add_to"]
 
 _DESCRIPTION = """\
-Compare backends with the exact, correctly rounded answer: shapes, values, NaN and tie rules, derivatives, and
-reproducibility. Without a SUBJECT, halfulp itself is checked."""
+Compare backends with the exact, correctly rounded answer: shapes, values, NaN
+and tie rules, derivatives, and reproducibility. Without a SUBJECT, halfulp
+itself is checked."""
 
 _EPILOG = """\
 subjects:
-  halfulp, torch, torch-compile, torch-channels-last, jax, onnxruntime, openvino, numpy-naive, and
-  module:object for a backend of your own: a function f(op, *inputs) -> array, with optional jvp and vjp
+  halfulp, torch, torch-compile, torch-channels-last, jax, onnxruntime,
+  openvino, numpy-naive, and module:object for a backend of your own:
+  a function f(op, *inputs) -> array, with optional jvp and vjp
 
 examples:
   halfulp check                                   halfulp itself, in under a minute
@@ -30,7 +32,8 @@ examples:
   halfulp check torch --op conv --mode vjp --dtype float32 --cases 2000
   halfulp check my_kernels:backend --fail-on "shape,nan,ties,ulps>2"
 
-exit code: 0 if every subject meets what --fail-on asks, 1 if not, 2 for a wrong command line, 130 if interrupted"""
+exit code: 0 if every subject meets what --fail-on asks, 1 if not, 2 for a
+wrong command line, 130 if interrupted"""
 
 
 def add_to(commands: Any) -> None:
@@ -110,17 +113,17 @@ def _output(group: Any) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 1")
-    return number
+    return _at_least(1, text)
 
 
 def _natural(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text}: must be at least 0")
-    return number
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
+    if not text.removeprefix("-").isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text}: must be an integer of at least {least}")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 __all__ = ["add_to"]
 
 _EPILOG = """\
-numbers: rows are separated by ';' or new lines, numbers by spaces or commas; nan and inf are numbers too
+numbers: rows are separated by ';' or new lines, numbers by spaces or commas;
+nan and inf are numbers too
 
 examples:
   halfulp show max_pool --kernel 2 --stride 1 --input "1 3 3; 0 3 2"
@@ -35,7 +36,7 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "show",
         help="draw an operator on a small input",
-        description="Draw one operator on one input: windows, padding, winners, ties, and where the cotangent flows.",
+        description="Draw one operator on one input: windows, padding, winners, ties, and where\nthe cotangent flows.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -110,7 +111,11 @@ def _numbers(text: str) -> Any:
     rows = [row.replace(",", " ").split() for row in text.replace("\n", ";").split(";") if row.strip()]
     if not rows or len({len(row) for row in rows}) != 1:
         raise ValueError(f"{text!r}: every row must have the same number of numbers, at least one")
-    array = np.array([[float(item) for item in row] for row in rows])
+    try:
+        array = np.array([[float(item) for item in row] for row in rows])
+    except ValueError as error:
+        wrong = str(error).removeprefix("could not convert string to float: ")
+        raise ValueError(f"{text!r}: {wrong} is no number") from None
     return array[0] if len(rows) == 1 and ";" not in text else array
 
 

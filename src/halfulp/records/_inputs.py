@@ -12,15 +12,32 @@ from halfulp.numbers import as_doubles, is_float
 from halfulp.records._base import Array, Operator
 
 _SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool")
+_NAMES = ("input", "weight", "bias")
+
+
+def read(op: Operator, name: str, value: Any) -> Array:
+    """A value as NumPy reads it; what is no array at all is refused in the operator's name."""
+    if type(value) is np.ndarray:
+        return value
+    try:
+        return np.asarray(value)
+    except Exception as error:
+        framework = type(value).__module__.partition(".")[0]
+        hint = f"; {framework} has functions of its own in halfulp.{framework}" if framework in ("torch", "jax") else ""
+        text = f"cannot be read as an array: {str(error).rstrip('.')}{hint}"
+        raise DTypeError(op.name, f"{name} of type {type(value).__name__}", text, "I1") from error
 
 
 def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
     """The inputs as arrays of native byte order, all of one kind, padded with None to the operator's arity."""
     least = 1 if op.arity == 1 else 2
-    if not least <= len(inputs) <= op.arity or any(value is None for value in inputs[:least]):
-        takes = "one input" if op.arity == 1 else "x, weight and optionally a bias"
+    takes = "one input" if op.arity == 1 else "x, weight and optionally a bias"
+    if not least <= len(inputs) <= op.arity:
         raise ShapeError(op.name, f"{len(inputs)} inputs", f"takes {takes}", "I3")
-    arrays = tuple(None if value is None else as_array(op, value) for value in inputs)
+    for name, value in zip(_NAMES, inputs[:least], strict=False):
+        if value is None:
+            raise ShapeError(op.name, f"{name}=None", f"must be an array: takes {takes}", "I3")
+    arrays = tuple(None if v is None else as_array(op, v, n) for n, v in zip(_NAMES, inputs, strict=False))
     first = arrays[0]
     for array in arrays[1:]:
         if array is not None and first is not None and array.dtype != first.dtype:
@@ -33,9 +50,9 @@ def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
     return arrays + (None,) * (op.arity - len(arrays))
 
 
-def as_array(op: Operator, value: Any) -> Array:
+def as_array(op: Operator, value: Any, name: str = "input") -> Array:
     """One input as an array of an element type that the operator takes, in native byte order."""
-    array = np.asarray(value)
+    array = read(op, name, value)
     dtype = array.dtype
     if dtype.kind == "O" or is_float(dtype):
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
@@ -45,7 +62,7 @@ def as_array(op: Operator, value: Any) -> Array:
     if type(op).__name__ in _SELECTING:
         accepted = "a float, integer or bool type or objects (exact numbers)"
     hint = "; convert with astype" if dtype.kind in "iub" else ""
-    raise DTypeError(op.name, f"input dtype={dtype}", f"must be {accepted}{hint}", "I1")
+    raise DTypeError(op.name, f"{name} dtype={dtype}", f"must be {accepted}{hint}", "I1")
 
 
 def differentiable(op: Operator, array: Array) -> None:
@@ -83,7 +100,7 @@ def as_cotangent(op: Operator, cotangent: Any, shape: tuple[int, ...], dtype: np
 def _like(
     op: Operator, name: str, whose: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any], label: str
 ) -> Array:
-    array = np.asarray(value)
+    array = read(op, name, value)
     if array.shape != shape:
         raise ShapeError(op.name, f"{name} shape={array.shape}", f"must be {shape}, the shape of {whose}", label)
     if array.dtype.newbyteorder("=") != dtype.newbyteorder("="):

@@ -189,4 +189,5 @@ def _last_line(result: Result, subject: SubjectResult) -> Text:
     if not broken:
         return Text(head + f"{total.unsupported:,} cases are not supported", style="bold red")
     kinds = len({(operator, finding.name) for operator, finding in broken})
-    return Text(head + f"fails in {kinds} ways, {sum(f.count for _, f in broken):,} times", style="bold red")
+    ways = "way" if kinds == 1 else "ways"
+    return Text(head + f"fails in {kinds} {ways}, {sum(f.count for _, f in broken):,} times", style="bold red")
