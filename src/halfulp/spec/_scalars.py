@@ -36,14 +36,14 @@ def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple
     types = {type(scalar): scalar for array in arrays if array is not None for scalar in array.ravel().tolist()}
     kinds = {kind_of(scalar) for scalar in types.values()}
     others = sorted(kinds - {"int"})
-    for kind in others:
-        if kind in ("bool", "complex", "str", "bytes", "NoneType"):
-            raise DTypeError(
-                operator,
-                f"scalars of kind {kind}",
-                "must be ordered numbers, such as Fraction, fmpq, arb or float",
-                "I1",
-            )
+    refused = sorted({kind_of(scalar) for scalar in types.values() if not _is_ordered_number(scalar)})
+    if refused:
+        raise DTypeError(
+            operator,
+            f"scalars of kind {refused[0]}",
+            "must be ordered numbers, such as Fraction, fmpq, arb or float",
+            "I1",
+        )
     if len(others) > 1:
         raise DTypeError(
             operator, f"scalars of kinds {', '.join(others)}", "all scalars of a call must be of one kind", "I2"
@@ -54,6 +54,12 @@ def unify(operator: str, arrays: Sequence[np.ndarray[Any, Any] | None]) -> tuple
         unit = next(v for a in arrays if a is not None for v in a.ravel() if kind_of(v) != "int")
         return tuple(None if a is None else _map(a, lambda v: _like(v, unit)) for a in arrays)
     return tuple(arrays)
+
+
+def _is_ordered_number(scalar: Any) -> bool:
+    """Whether a scalar can be ordered, added, subtracted and multiplied, as no text, container or bare object can."""
+    arithmetic = all(hasattr(type(scalar), name) for name in ("__add__", "__sub__", "__mul__"))
+    return arithmetic and kind_of(scalar) not in ("bool", "complex")
 
 
 def _like(value: Any, unit: Any) -> Any:
