@@ -72,7 +72,9 @@ class RowEmitter {
       const bool direct = stride == static_cast<Index>(sizeof(I)) * lanes_;
       I* out = direct ? reinterpret_cast<I*>(target) : reinterpret_cast<I*>(integers_.data());
       const Index n = places * lanes_;
-      if (!placed) {
+      if (travels_ == Travels::index && plane_->first_index != 0) {
+        for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(plane_->first_index + pair[i]);
+      } else if (!placed) {
         for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(pair[i]);
       } else {
         const P* starts = starts_.data();

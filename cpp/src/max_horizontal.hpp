@@ -26,6 +26,7 @@ class RowWindows {
   }
 
   bool doubling() const noexcept { return doubling_; }
+  Index ways() const noexcept { return ways_; }
   const Axis& axis() const noexcept { return axis_; }
   Index lanes() const noexcept { return lanes_; }
 

@@ -2,7 +2,9 @@
 #include "halfulp/max_pool.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <new>
+#include <vector>
 
 #include "halfulp/error.hpp"
 #include "halfulp/parallel.hpp"
@@ -15,6 +17,8 @@ namespace {
 
 // Below this many cells a unit of work is not worth another thread.
 constexpr Index kCellsPerThread = 1 << 14;
+// A line is cut into pieces of about this many cells.
+constexpr Index kCellsPerPiece = 1 << 13;
 
 struct Arrays {
   const ArrayView* x;
@@ -68,41 +72,99 @@ class Groups {
   PlaneLayout layout_;
 };
 
+// A run of a plane's windows as a plane of its own.
+struct Piece {
+  std::shared_ptr<const MaxPlan> plan;
+  Index first_cell = 0, first_output = 0;
+};
+
 // What a thread needs to compute planes: an engine if there is one, and the walk for the rest.
 class Worker {
  public:
-  Worker(const MaxPlan& plan, const MaxPlane& prototype) : plan_(plan), engine_(make_separable(plan, prototype)) {
-    if (!engine_) engine_ = make_bins(plan, prototype);
-  }
-
-  void compute(const MaxPlane& plane, Index begin, Index end) {
-    if (!engine_ || !engine_->run(plane, begin, end)) walk_plane(plan_, plane, begin, end);
+  void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    if (plan_ != &plan) {
+      plan_ = &plan;
+      engine_ = make_bins(plan, plane);
+      if (!engine_) engine_ = make_separable(plan, plane);
+    }
+    if (!engine_ || !engine_->run(plane, begin, end)) walk_plane(plan, plane, begin, end);
   }
 
  private:
-  const MaxPlan& plan_;
+  const MaxPlan* plan_ = nullptr;
   std::unique_ptr<PlaneEngine> engine_;
 };
+
+bool alike(const Axis& a, const Axis& b) {
+  return a.size == b.size && a.before == b.before && a.after == b.after && a.output == b.output;
+}
+
+// Cuts a long line of sliding windows into pieces that threads share and caches hold; neighbours read the cells where
+// their windows overlap. All pieces that touch no padding share one plan.
+std::vector<Piece> pieces_of(const MaxPlan& plan) {
+  const Axis& axis = plan.axes[0];
+  const Index cells = std::max(kCellsPerPiece, 8 * axis.extent());
+  const Index outputs = std::max<Index>(1, cells / axis.stride);
+  std::vector<Piece> pieces;
+  for (Index first = 0; first < axis.output; first += outputs) {
+    Axis part = axis;
+    part.output = std::min(outputs, axis.output - first);
+    const Index start = axis.start(first), stop = axis.start(first + part.output - 1) + axis.extent();
+    const Index from = std::clamp<Index>(start, 0, axis.size), to = std::clamp<Index>(stop, from, axis.size);
+    part.size = to - from;
+    part.before = from - start;
+    part.after = std::max<Index>(0, stop - to);
+    const bool same = !pieces.empty() && alike(pieces.back().plan->axes[0], part);
+    pieces.push_back({same ? pieces.back().plan
+                           : std::make_shared<const MaxPlan>(plan.operator_name, std::vector<Axis>{part}, plan.ties, plan.nan),
+                      from, first});
+  }
+  return pieces;
+}
+
+MaxPlane piece_of(MaxPlane plane, const Piece& piece) noexcept {
+  for (Plane* cells : {&plane.x, &plane.tangent})
+    if (*cells) cells->data += piece.first_cell * cells->strides[0];
+  for (Plane* outputs : {&plane.out, &plane.out_tangent, &plane.indices, &plane.winners})
+    if (*outputs) outputs->data += piece.first_output * outputs->strides[0];
+  plane.first_index = piece.first_cell;
+  return plane;
+}
+
+void run_pieces(const MaxPlan& plan, const Groups& groups) {
+  const std::vector<Piece> pieces = pieces_of(plan);
+  const auto count = static_cast<Index>(pieces.size());
+  parallel_for(groups.layout().groups * count, 1, [&](Index begin, Index end) {
+    Worker worker;
+    for (Index unit = begin; unit < end; ++unit) {
+      const Piece& piece = pieces[static_cast<std::size_t>(unit % count)];
+      worker.compute(*piece.plan, piece_of(groups[unit / count], piece), 0, piece.plan->axes[0].output);
+    }
+  });
+}
 
 void run(const MaxPlan& plan, const Arrays& arrays) {
   if (arrays.out->count() == 0) return;
   const Groups groups(plan, arrays);
   const PlaneLayout& layout = groups.layout();
+  const bool bins = bins_apply(plan, groups[0]);
+  if (plan.ndim() == 1 && !bins && !plan.axes[0].adaptive && plan.plane_cells > 2 * kCellsPerPiece)
+    return run_pieces(plan, groups);
   const Index rows = plan.axes[0].output;
   const Index cells = std::max<Index>(1, plan.plane_cells) * layout.lanes;
   // Few large planes are cut along their first axis; parts share the rows where their windows overlap.
   const Index threads = num_threads();
   Index parts = 1;
-  if (plan.ndim() > 1 && layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
+  if ((plan.ndim() > 1 || bins) && layout.groups < 4 * threads && cells >= 2 * kCellsPerThread)
     parts = std::clamp<Index>((4 * threads) / layout.groups, 1, std::min<Index>(rows, cells / kCellsPerThread));
   const Index grain = std::max<Index>(1, kCellsPerThread * parts / cells);
   parallel_for(layout.groups * parts, grain, [&](Index begin, Index end) {
-    Worker worker(plan, groups[begin / parts]);
+    Worker worker;
     // A thread joins the parts of a plane that are its own.
     for (Index unit = begin; unit < end;) {
       const Index group = unit / parts, first = unit % parts;
       const Index stop = std::min(parts, first + (end - unit));
-      worker.compute(groups[group], rows * first / parts, rows * stop / parts);
+      worker.compute(plan, groups[group], rows * first / parts, rows * stop / parts);
       unit += stop - first;
     }
   });

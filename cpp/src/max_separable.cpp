@@ -232,7 +232,8 @@ bool applies(const MaxPlan& plan, const MaxPlane& plane) {
     const Index limit = 4 * axis.size + 4096;
     if (axis.adaptive || axis.size == 0 || axis.padded() > limit || axis.extent() > limit) return false;
   }
-  return true;
+  constexpr Index most_ways = 64;  // to deal a row out to: each takes whole vectors
+  return RowWindows(plan.axes.back(), 1).ways() <= most_ways;
 }
 
 Travels travels_of(const MaxPlane& plane) {

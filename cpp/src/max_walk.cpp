@@ -11,15 +11,6 @@ namespace {
 
 using walk::Best;
 
-void store_code(std::uint8_t* target, Index bytes, Index code) noexcept {
-  switch (bytes) {
-    case 1: *target = static_cast<std::uint8_t>(code); break;
-    case 2: { const auto v = static_cast<std::uint16_t>(code); std::memcpy(target, &v, 2); break; }
-    case 4: { const auto v = static_cast<std::uint32_t>(code); std::memcpy(target, &v, 4); break; }
-    default: std::memcpy(target, &code, 8); break;
-  }
-}
-
 template <class T>
 class Walk {
  public:
@@ -32,8 +23,8 @@ class Walk {
  private:
   void window(const Index* output) {
     const Best best = walk::best_of<T>(plan_, plane_.x.data, output, plane_.x.strides);
-    at<T>(plane_.out, output) = best.flat < 0 ? T{} : cell(best.offset);
-    if (plane_.indices) at<std::int64_t>(plane_.indices, output) = best.flat;
+    walk::item<T>(plane_.out, output, ndim_) = best.flat < 0 ? T{} : cell(best.offset);
+    if (!plan_.many_winners() || plane_.indices) return walk::record_best<T>(plan_, plane_, output, best);
     if constexpr (is_float(dtype_of<T>)) {
       if (plane_.tangent) tangent(output, best);
     }
@@ -41,27 +32,22 @@ class Walk {
   }
 
   void tangent(const Index* output, const Best& best) {
-    T& target = at<T>(plane_.out_tangent, output);
+    T& target = walk::item<T>(plane_.out_tangent, output, ndim_);
     target = T{};
     if (best.flat < 0) return;
-    if (!plan_.many_winners()) {
-      target = tangent_at(best.flat);
-      return;
-    }
     typename ExactSums<walk::compute_t<T>>::terms sum;
     Index winners = 0;
     const auto top = walk::value_of(cell(best.offset));
     walk::cells(plan_, output, plane_.x.strides, [&](Index offset, Index, Index flat) {
       if (!walk::wins(walk::value_of(cell(offset)), top)) return;
-      sum.add(static_cast<double>(walk::value_of(tangent_at(flat))));
+      sum.add(static_cast<double>(walk::value_of(walk::tangent_at<T>(plan_, plane_, flat))));
       ++winners;
     });
     target = sum.template round_quotient<T>(plan_.ties == Ties::split ? winners : 1);
   }
 
   void record(const Index* output, const Best& best) {
-    std::uint8_t* target = &at<std::uint8_t>(plane_.winners, output);
-    if (!plan_.many_winners()) return store_code(target, plane_.winner_bytes, best.code);
+    std::uint8_t* target = &walk::item<std::uint8_t>(plane_.winners, output, ndim_);
     std::memset(target, 0, static_cast<std::size_t>(plane_.winner_bytes));
     if (best.flat < 0) return;
     const auto top = walk::value_of(cell(best.offset));
@@ -71,20 +57,6 @@ class Walk {
   }
 
   T cell(Index offset) const noexcept { return *reinterpret_cast<const T*>(plane_.x.data + offset); }
-
-  T tangent_at(Index flat) const noexcept {
-    Index offset = 0;
-    for (int a = ndim_ - 1; a >= 0; --a) {
-      offset += (flat % plan_.axes[a].size) * plane_.tangent.strides[a];
-      flat /= plan_.axes[a].size;
-    }
-    return *reinterpret_cast<const T*>(plane_.tangent.data + offset);
-  }
-
-  template <class U>
-  U& at(const Plane& plane, const Index* output) const noexcept {
-    return *reinterpret_cast<U*>(plane.data + walk::position(output, plane.strides, ndim_));
-  }
 
   const MaxPlan& plan_;
   const MaxPlane& plane_;

@@ -2,11 +2,12 @@
 // any layout and policy; the vectorised paths fall back on it.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "halfulp/array.hpp"
 #include "halfulp/dtype.hpp"
-#include "halfulp/max_pool.hpp"
+#include "max_plane.hpp"
 
 namespace halfulp::walk {
 
@@ -56,15 +57,16 @@ inline Index code_stride(const MaxPlan& plan, int axis) noexcept {
   return stride;
 }
 
-// Calls visit(byte offset of the cell, code, flat index in the plane) for every real cell, in row-major order.
+// Calls visit(byte offset, code, flat index) for the first real cell of every row of a window, in row-major order, while
+// it returns true. The row's other cells are spans.count - 1 of the last axis, a dilation apart.
 // strides: byte strides of the spatial axes.
 template <class Visit>
-void cells(const MaxPlan& plan, const Index* output, const Index* strides, Visit&& visit) {
-  const int ndim = plan.ndim();
+void cell_rows(const MaxPlan& plan, const Index* output, const Index* strides, Visit&& visit) {
+  const int inner = plan.ndim() - 1;
   Index counter[kMaxRank], offset = 0, code = 0, flat = 0;
   Index code_steps[kMaxRank], flat_steps[kMaxRank];
   Index code_step = 1, flat_step = 1;
-  for (int a = ndim - 1; a >= 0; --a) {
+  for (int a = inner; a >= 0; --a) {
     const MaxPlan::Spans& s = plan.spans[a];
     const Index o = output[a];
     if (s.count[o] == 0) return;
@@ -77,11 +79,7 @@ void cells(const MaxPlan& plan, const Index* output, const Index* strides, Visit
     code_step *= plan.axes[a].kernel;
     flat_step *= plan.axes[a].size;
   }
-  const int inner = ndim - 1;
-  const Index inner_count = plan.spans[inner].count[output[inner]];
-  const Index inner_stride = strides[inner] * plan.axes[inner].dilation;
-  while (true) {
-    for (Index i = 0; i < inner_count; ++i) visit(offset + i * inner_stride, code + i, flat + i * flat_steps[inner]);
+  while (visit(offset, code, flat)) {
     int a = inner - 1;
     for (; a >= 0; --a) {
       offset += strides[a] * plan.axes[a].dilation;
@@ -95,6 +93,17 @@ void cells(const MaxPlan& plan, const Index* output, const Index* strides, Visit
     }
     if (a < 0) return;
   }
+}
+
+// Calls visit(byte offset of the cell, code, flat index in the plane) for every real cell, in row-major order.
+template <class Visit>
+void cells(const MaxPlan& plan, const Index* output, const Index* strides, Visit&& visit) {
+  const int inner = plan.ndim() - 1;
+  const Index count = plan.spans[inner].count[output[inner]], dilation = plan.axes[inner].dilation;
+  cell_rows(plan, output, strides, [&](Index offset, Index code, Index flat) {
+    for (Index i = 0; i < count; ++i) visit(offset + i * strides[inner] * dilation, code + i, flat + i * dilation);
+    return true;
+  });
 }
 
 struct Best {
@@ -120,7 +129,7 @@ Best best_of(const MaxPlan& plan, const char* plane, const Index* output, const 
 // Whether a cell is among the winners of a window whose best value is `best`.
 template <class C>
 bool wins(C x, C best) noexcept {
-  return x == best || (is_nan(x) && is_nan(best));
+  return (x == best) | (is_nan(x) & is_nan(best));  // no branch, so that rows of cells are compared in vectors
 }
 
 // Calls visit(output index array, byte offset in an array with these strides per output axis) for the outputs of a plane
@@ -146,6 +155,41 @@ inline Index position(const Index* output, const Index* strides, int ndim) noexc
   Index offset = 0;
   for (int a = 0; a < ndim; ++a) offset += output[a] * strides[a];
   return offset;
+}
+
+inline void store_code(std::uint8_t* target, Index bytes, Index code) noexcept {
+  switch (bytes) {
+    case 1: *target = static_cast<std::uint8_t>(code); break;
+    case 2: { const auto v = static_cast<std::uint16_t>(code); std::memcpy(target, &v, 2); break; }
+    case 4: { const auto v = static_cast<std::uint32_t>(code); std::memcpy(target, &v, 4); break; }
+    default: std::memcpy(target, &code, 8); break;
+  }
+}
+
+template <class U>
+U& item(const Plane& plane, const Index* output, int ndim) noexcept {
+  return *reinterpret_cast<U*>(plane.data + position(output, plane.strides, ndim));
+}
+
+// The tangent of the cell with this flat index in the plane.
+template <class T>
+T tangent_at(const MaxPlan& plan, const MaxPlane& plane, Index flat) noexcept {
+  Index offset = 0;
+  for (int a = plan.ndim() - 1; a >= 0; --a) {
+    offset += (flat % plan.axes[a].size) * plane.tangent.strides[a];
+    flat /= plan.axes[a].size;
+  }
+  return *reinterpret_cast<const T*>(plane.tangent.data + offset);
+}
+
+// Writes the index, tangent and code of a window with one winner, whichever are wanted.
+template <class T>
+void record_best(const MaxPlan& plan, const MaxPlane& plane, const Index* output, const Best& best) noexcept {
+  const int ndim = plan.ndim();
+  const bool real = best.flat >= 0;
+  if (plane.indices) item<std::int64_t>(plane.indices, output, ndim) = real ? best.flat + plane.first_index : -1;
+  if (plane.tangent) item<T>(plane.out_tangent, output, ndim) = real ? tangent_at<T>(plan, plane, best.flat) : T{};
+  if (plane.winners) store_code(&item<std::uint8_t>(plane.winners, output, ndim), plane.winner_bytes, best.code);
 }
 
 }  // namespace halfulp::walk

@@ -85,7 +85,13 @@ class RowLoader {
 
   // Loads rows that lie `row_stride` bytes apart, their cells `stride` bytes apart, and tells what they hold.
   Contents load(const char* source, Index row_stride, Index stride, Index rows) {
-    const Index n = shape_.cells * shape_.lanes;
+    return load(source, row_stride, stride, rows, shape_.cells);
+  }
+
+  // The same for the first cells of a row only.
+  Contents load(const char* source, Index row_stride, Index stride, Index rows, Index cells) {
+    cells_ = cells;
+    const Index n = cells * shape_.lanes;
     const bool dense = stride == static_cast<Index>(sizeof(T)) * shape_.lanes;
     if constexpr (std::is_same_v<T, C>) {
       if (dense && row_stride % static_cast<Index>(sizeof(T)) == 0)
@@ -113,7 +119,7 @@ class RowLoader {
 
   const C* gathered(const char* source, Index stride) {
     C* target = widened_.data();
-    for (Index w = 0; w < shape_.cells; ++w) {
+    for (Index w = 0; w < cells_; ++w) {
       if constexpr (is_half_pair<T, C>) target[w] = to_float(*reinterpret_cast<const T*>(source + w * stride));
       else target[w] = *reinterpret_cast<const C*>(source + w * stride);
     }
@@ -123,7 +129,7 @@ class RowLoader {
   // Rows of items of type C, `step` items apart, to the rows from `first_row` on.
   Contents deal_out(const C* run, Index step, Index first_row, Index rows) {
     const Index ways = shape_.ways, lanes = shape_.lanes, before = shape_.before, down = first_row * shape_.pitch;
-    const RowRun dense{rows, shape_.cells * lanes, step, shape_.pitch};
+    const RowRun dense{rows, cells_ * lanes, step, shape_.pitch};
     if (ways == 1) return kernels_->copy(run, at(0, before) + down, dense);
     if (lanes == 1 && ways <= 3) {
       C* targets[3];
@@ -131,7 +137,7 @@ class RowLoader {
       return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, dense);
     }
     Contents worst = Contents::finite;
-    for (Index w = 0; w < shape_.cells; ++w) {
+    for (Index w = 0; w < cells_; ++w) {
       C* target = at((before + w) % ways, (before + w) / ways) + down;
       worst = std::max(worst, kernels_->copy(run + w * lanes, target, {rows, lanes, step, shape_.pitch}));
     }
@@ -140,7 +146,7 @@ class RowLoader {
 
   Contents load_places(const char* source, Index stride, Index row) {
     Contents worst = Contents::finite;
-    for (Index w = 0; w < shape_.cells; ++w) {
+    for (Index w = 0; w < cells_; ++w) {
       const Index place = shape_.before + w;
       C* target = at(place % shape_.ways, place / shape_.ways) + row * shape_.pitch;
       const C* run = as_run(source + w * stride, shape_.lanes);
@@ -150,6 +156,7 @@ class RowLoader {
   }
 
   RowShape shape_;
+  Index cells_ = 0;  // of the rows being loaded
   const Kernels* kernels_;
   Index way_pitch_;
   RowBuffer<C> buffer_, widened_;

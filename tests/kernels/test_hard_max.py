@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +87,29 @@ def test_global_windows_match_the_specification(
 ) -> None:
     op = hu.GlobalMaxPool(len(spatial), keepdims=keepdims, ties=ties, nan=nan)
     check(op, leading + tuple(spatial), seed)
+
+
+# Lines and windows so long that they are cut into pieces, and windows that hardly overlap.
+LONG = [
+    (hu.MaxPool((3,), stride=7, padding=1), (20_001,)),
+    (hu.MaxPool((4,), stride=9, dilation=3, padding=((5, 11),), ties="last"), (20_003,)),
+    (hu.MaxPool((40,), stride=20, padding=7), (1, 2, 9_001)),
+    (hu.MaxPool((9_000,), stride=4_000, padding=300, nan="ignore"), (20_001,)),
+    (hu.MaxPool((3, 17), stride=(2, 16), padding=(1, 8), ceil_mode=True), (3, 9_000)),
+    (hu.MaxPool((17, 31), stride=16, padding=40, ties="last"), (1, 2, 40, 50)),
+    (hu.MaxPool((2, 3, 16), stride=(2, 2, 5), padding=1), (2, 6, 7, 50)),
+    (hu.AdaptiveMaxPool((1, 5)), (2, 9_001)),
+    (hu.GlobalMaxPool(1), (9_001,)),
+]
+
+
+@pytest.mark.parametrize(("op", "shape"), LONG, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("dtype", "layout"), [("f4", "c"), ("f4", "channels_last"), ("f2", "c"), ("f8", "stepped"), ("i1", "c")]
+)
+def test_long_lines_and_wide_windows_match_the_specification(
+    op: Any, shape: tuple[int, ...], dtype: str, layout: str
+) -> None:
+    rng = np.random.default_rng(shape[-1])
+    fill = draw.random_array if dtype == "i1" else draw._sprinkled
+    check_case(op, fill(rng, shape, np.dtype(dtype)), layout, rng)
