@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -13,12 +15,14 @@ import pytest
 from rich.console import Console
 
 from halfulp.conformance import Demand, Plan, Result, check, load_subject, probes
+from halfulp.conformance.circumstances import adjoint_script
 from halfulp.conformance.report.data import from_json, load_schema, to_json, write_json
 from halfulp.conformance.report.html import to_html
 from halfulp.conformance.report.junit import to_junit, write_junit
 from halfulp.conformance.report.markdown import to_markdown
 from halfulp.conformance.report.scripts import write_scripts
 from halfulp.conformance.report.terminal import print_result
+from halfulp.conformance.units import case_of
 
 SUBJECTS = ("halfulp", "torch", "jax", "onnxruntime")
 
@@ -146,19 +150,37 @@ def run_all(scripts: list[Path], limit: int) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_scripts_for_threads_batch_and_layout_run(tmp_path: Path) -> None:
+CIRCUMSTANCES = {
+    "torch": (("forward", "jvp", "vjp"), ("number of threads", "batch size", "memory layout (channels last)")),
+    "halfulp": (("forward", "jvp", "vjp"), ("number of threads", "batch size", "memory layout (negative strides)")),
+    "jax": (("forward", "vjp"), ("batch size",)),
+    "onnxruntime": (("forward",), ("number of threads", "batch size")),
+    "openvino": (("forward",), ("number of threads", "batch size")),
+}
+
+
+@pytest.mark.parametrize("subject", CIRCUMSTANCES)
+def test_scripts_for_threads_batch_and_layout_run(subject: str, tmp_path: Path) -> None:
     """Whether the bits differ is the machine's affair; that the script says so is ours."""
-    torch = load_subject("torch")
+    modes, names = CIRCUMSTANCES[subject]
+    found = [*(f"depends on the {name}" for name in names), "differs from run to run"]
     scripts = []
-    for mode in ("forward", "jvp", "vjp"):
-        for name in ("number of threads", "batch size", "memory layout (channels last)"):
-            text = probes.script(torch, "conv", mode, "float32", f"depends on the {name}")
+    for mode in modes:
+        for name in found:
+            text = probes.script(load_subject(subject), "conv", mode, "float32", name)
             assert text is not None
-            scripts.append(tmp_path / f"{mode}_{name.split()[0]}.py")
+            scripts.append(tmp_path / f"{mode}_{len(scripts)}.py")
             scripts[-1].write_text(text)
+    said = ends_of(scripts, without=[] if subject == "halfulp" else ["halfulp"])
+    assert said.count("elements differ") == len(scripts)
+    assert subject != "halfulp" or said.splitlines() == [line for line in said.splitlines() if line.startswith("0 of ")]
+
+
+def ends_of(scripts: list[Path], without: list[str]) -> str:
+    """What scripts print that end with 0 or by saying that bits differ, in a process without some modules."""
     runner = (
         "import sys, runpy\n"
-        "sys.modules['halfulp'] = None\n"
+        f"for name in {without}: sys.modules[name] = None\n"
         "for path in sys.argv[1:]:\n"
         "    try:\n"
         "        runpy.run_path(path)\n"
@@ -166,6 +188,29 @@ def test_scripts_for_threads_batch_and_layout_run(tmp_path: Path) -> None:
         "        assert end.code in (0, 'the bits differ'), (path, end.code)\n"
     )
     command = [sys.executable, "-W", "ignore", "-c", runner, *map(str, scripts)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("elements differ") == len(scripts)
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["halfulp", "torch", "jax", "numpy-naive"])
+def test_scripts_for_transposes_run(name: str, tmp_path: Path) -> None:
+    subject = load_subject(name)
+    case = case_of("conv/vjp/float32/0.0", 0)
+    text = adjoint_script(subject, subject.asked(case.setting.op), case.arrays())
+    assert text is not None
+    (tmp_path / "transpose.py").write_text(text)
+    said = ends_of([tmp_path / "transpose.py"], without=["halfulp"] if name in ("torch", "jax") else [])
+    pushed, pulled = re.findall(r"= (.*)$", said, re.MULTILINE)
+    assert float(pushed) == pytest.approx(float(pulled), rel=1e-4, abs=1e-4)
+
+
+def test_a_vjp_that_is_not_a_transpose_has_a_script(tmp_path: Path) -> None:
+    plan = Plan(operators=("conv",), dtypes=("float32",), cases=24, probes=False)
+    result = check(["tests.conformance.defects:NotATranspose"], plan, jobs=0)
+    (found,) = [r for r in result.subjects[0].reproducers if r.aspect == "adjoint"][:1]
+    (tmp_path / "transpose.py").write_text(found.script)
+    command = [sys.executable, str(tmp_path / "transpose.py")]
+    root = str(Path(__file__).parent.parent.parent)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}, check=False)
+    assert done.stderr.strip() == "the VJP is not the transpose of the JVP"

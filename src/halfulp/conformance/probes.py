@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.cases import Arrays, laid_out, numpy_dtype
+from halfulp.conformance.circumstances import circumstance_script
 from halfulp.conformance.oracle import Answer
 from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.subjects._source import Seeded
@@ -76,7 +77,7 @@ def seeded_arrays(op: Operator, shapes: tuple[Shape | None, ...], dtype: str) ->
 def script(subject: Subject, operator: str, mode: str, dtype: str, name: str) -> str | None:
     """A script that shows a circumstance changing the bits, for subjects that can write one."""
     op, shapes = _SETTINGS[operator]
-    return subject.circumstance_script(subject.asked(op), mode, seeded_arrays(op, shapes, dtype), name)
+    return circumstance_script(subject, subject.asked(op), mode, seeded_arrays(op, shapes, dtype), name)
 
 
 def _verdict(name: str, same: bool) -> Verdict:

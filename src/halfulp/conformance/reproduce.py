@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from halfulp.conformance import probes
+from halfulp.conformance.adjoint import judge_adjoint
+from halfulp.conformance.cases import Case
+from halfulp.conformance.circumstances import adjoint_script
 from halfulp.conformance.oracle import Oracle
 from halfulp.conformance.report.result import Reproducer
 from halfulp.conformance.shrink import Sample, shrink
@@ -13,8 +16,6 @@ from halfulp.conformance.verdict import Verdict, judge, judge_indices
 from halfulp.records import Array
 
 __all__ = ["reproduce"]
-
-_WITHOUT_SCRIPT = ("adjoint",)
 
 _COMPARE = """\
 got = np.asarray(got)
@@ -30,9 +31,9 @@ def reproduce(subject: Subject, key: str, aspect: str, name: str, seed: int) -> 
     """The reproducer of a failing case; None where a single call cannot show the failure."""
     if key.endswith("probes"):
         return _circumstance(subject, key, aspect, name)
-    if aspect in _WITHOUT_SCRIPT:
-        return None
     case = case_of(key, seed)
+    if aspect == "adjoint":
+        return _adjoint(subject, key, case, name)
     sample = Sample(subject.asked(case.setting.op), case.arrays())
     if aspect != "error":
         sample = shrink(sample, lambda smaller: _shows(subject, smaller, case.mode, aspect, name), case.mode)
@@ -66,6 +67,22 @@ def _circumstance(subject: Subject, key: str, aspect: str, name: str) -> Reprodu
         return None
     head = [f"# {subject.name} {subject.version}".rstrip(), f"# {operator}, {mode}, {dtype}: {name}", ""]
     return Reproducer(aspect, name, operator, mode, dtype, key, operator, "\n".join([*head, body]))
+
+
+def _adjoint(subject: Subject, key: str, case: Case, name: str) -> Reproducer | None:
+    """A script for a VJP that is not the transpose of the JVP."""
+
+    def shows(sample: Sample) -> bool:
+        verdict = judge_adjoint(subject, sample.op, "integers", Oracle(sample.arrays))
+        return verdict is not None and verdict.aspect == "adjoint"
+
+    sample = shrink(Sample(subject.asked(case.setting.op), case.arrays()), shows)
+    body = adjoint_script(subject, sample.op, sample.arrays)
+    if body is None:
+        return None
+    title = f"{case.operator}, {case.mode}, {case.dtype}: {name}"
+    text = "\n".join([f"# {subject.name} {subject.version}".rstrip(), f"# {title}", f"# {sample.op!r}", "", body])
+    return Reproducer("adjoint", name, case.operator, case.mode, case.dtype, key, repr(sample.op), text)
 
 
 def verdict_on(subject: Subject, sample: Sample, mode: str) -> Verdict:

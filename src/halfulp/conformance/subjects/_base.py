@@ -67,8 +67,12 @@ class Subject:
         return True
 
     def circumstance_script(self, op: Operator, mode: str, arrays: Any, name: str) -> str | None:
-        """Source that shows how threads, batch or layout change the bits, or None if there is no such form."""
+        """Source of its own that shows how a circumstance changes the bits; None leaves it to the general form."""
         return None
+
+    def with_threads(self, script: str) -> str:
+        """The source of :meth:`script` with ``threads`` as the number of threads, where the subject has a say in it."""
+        return script
 
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         """Source that computes ``got`` (or the indices of the maxima) with the framework and NumPy only, or None."""

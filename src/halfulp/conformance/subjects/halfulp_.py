@@ -47,6 +47,9 @@ class HalfulpSubject(Subject):
 
         return kernels.supports(op)  # the specification alone is exact, not fast
 
+    def with_threads(self, script: str) -> str:
+        return script.replace("\ngot = ", "\nhalfulp.set_num_threads(threads)\ngot = ", 1)
+
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         lines = ["import numpy as np", "import halfulp", f"from halfulp import {type(op).__name__}", ""]
         lines += source.numpy_arrays(mode, arrays)

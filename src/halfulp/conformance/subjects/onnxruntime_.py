@@ -148,6 +148,11 @@ class OnnxruntimeSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self.threads = threads
 
+    def with_threads(self, script: str) -> str:
+        options = "options = onnxruntime.SessionOptions()\noptions.intra_op_num_threads = threads\n"
+        session = "session = onnxruntime.InferenceSession(model, "
+        return script.replace(session, f"{options}{session}options, ")
+
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         given = (batched(op, arrays.primals[0]), *arrays.primals[1:])
         shapes = tuple(None if a is None else a.shape for a in given)

@@ -144,6 +144,9 @@ class OpenvinoSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self.threads = threads
 
+    def with_threads(self, script: str) -> str:
+        return script.replace("got = build()(", "got = build(threads)(")
+
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         if indices:
             return None

@@ -25,8 +25,10 @@ class UserSubject(Subject):
     ``ties`` and ``nan`` of a record are obeyed.
     """
 
-    def __init__(self, target: str, thing: Any) -> None:
+    def __init__(self, target: str, thing: Any, made: bool = False) -> None:
+        """``made`` says that ``target`` names a class, of which ``thing`` is an instance."""
         self.target = target
+        self.made = made
         self.thing = thing
         self.name = target  # type: ignore[misc]  # a class variable of the built-in subjects
         self.complete = bool(getattr(thing, "complete", False))  # type: ignore[misc]
@@ -66,19 +68,25 @@ class UserSubject(Subject):
     def set_num_threads(self, threads: int) -> None:
         self._method("set_num_threads")(threads)
 
+    def with_threads(self, script: str) -> str:
+        if not hasattr(self.thing, "set_num_threads"):
+            return script
+        return script.replace("\ngot = ", "\nbackend.set_num_threads(threads)\ngot = ", 1)
+
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         module, _, name = self.target.partition(":")
         thing = name.split(".")[0]
         lines = ["import numpy as np", f"from halfulp import {type(op).__name__}", f"from {module} import {thing}", ""]
         lines += [*source.numpy_arrays(mode, arrays), *source.inputs_line(arrays, mode), f"op = {op!r}"]
+        lines.append(f"backend = {name}{'()' if self.made else ''}")
         if indices:
-            return "\n".join([*lines, f"got = np.asarray({name}.indices(op, x))"])
+            return "\n".join([*lines, "got = np.asarray(backend.indices(op, x))"])
         if mode == "forward":
-            called = f"{name}.forward" if hasattr(self.thing, "forward") else name
+            called = "backend.forward" if hasattr(self.thing, "forward") else "backend"
             return "\n".join([*lines, f"got = np.asarray({called}(op, *inputs))"])
         if mode == "jvp":
-            return "\n".join([*lines, f"got = np.asarray({name}.jvp(op, inputs, tangents)[1])"])
-        return "\n".join([*lines, f"got = np.asarray({name}.vjp(op, inputs, cotangent)[which])"])
+            return "\n".join([*lines, "got = np.asarray(backend.jvp(op, inputs, tangents)[1])"])
+        return "\n".join([*lines, "got = np.asarray(backend.vjp(op, inputs, cotangent)[which])"])
 
 
 def load(target: str) -> UserSubject:
@@ -90,4 +98,5 @@ def load(target: str) -> UserSubject:
     thing: Any = importlib.import_module(module_name)
     for part in path.split("."):
         thing = getattr(thing, part)
-    return UserSubject(target, thing() if isinstance(thing, type) else thing)
+    made = isinstance(thing, type)
+    return UserSubject(target, thing() if made else thing, made)
