@@ -99,7 +99,7 @@ def same(kind: str, ours: Any, theirs: Any) -> bool:
     return bool((ours == theirs).all())
 
 
-def agrees_with_the_specification(build: Any, record: Any, shapes: Any, kind: str, seed: int) -> None:
+def assert_agrees_with_the_specification(build: Any, record: Any, shapes: Any, kind: str, seed: int) -> None:
     inputs = [draw(seed + i, shape, kind) for i, shape in enumerate(shapes)]
     tape, ids = Tape(), []
     for value in inputs:
@@ -119,19 +119,19 @@ def agrees_with_the_specification(build: Any, record: Any, shapes: Any, kind: st
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("row", list(ROWS))
 def test_rows_of_the_original(row: str, kind: str) -> None:
-    agrees_with_the_specification(*ROWS[row], kind, seed=5)
+    assert_agrees_with_the_specification(*ROWS[row], kind, seed=5)
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from(sorted(ROWS)), st.integers(0, 10**6))
 def test_rows_of_the_original_for_random_rationals(row: str, seed: int) -> None:
-    agrees_with_the_specification(*ROWS[row], "fmpq", seed)
+    assert_agrees_with_the_specification(*ROWS[row], "fmpq", seed)
 
 
 @pytest.mark.parametrize("kind", ["arb", "float64"])
 @pytest.mark.parametrize("row", list(SMOOTH_ROWS))
 def test_smooth_rows_of_the_original(row: str, kind: str) -> None:
-    agrees_with_the_specification(*SMOOTH_ROWS[row], kind, seed=3)
+    assert_agrees_with_the_specification(*SMOOTH_ROWS[row], kind, seed=3)
 
 
 def test_smooth_max_of_symbols() -> None:

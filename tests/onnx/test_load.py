@@ -20,7 +20,7 @@ from tests.onnx.models import model, network, node_model
 VALID = network().SerializeToString()
 
 
-def refused(source, label, *words, **options) -> None:
+def assert_refused(source, label, *words, **options) -> None:
     with pytest.raises(ModelError) as caught:
         halfulp.onnx.load(source, **options)
     assert caught.value.label == label
@@ -40,17 +40,17 @@ def test_a_path_loads_and_runs(tmp_path: Path) -> None:
 
 
 def test_not_a_model_O1(tmp_path: Path) -> None:
-    refused(b"", "O1", "no graph")
-    refused(b"\x00\x01 garbage", "O1", "not a whole ONNX model")
-    refused(tmp_path / "absent.onnx", "O1", "is not a file")
-    refused(tmp_path, "O1", "is not a file")
-    refused(str(tmp_path) + "/\0", "O1")
-    refused(VALID[: len(VALID) // 2], "O1")
-    refused(model("m (float[1] x) => (float[1] y) { y = Relu(x) }", opset=5), "O1", "opset_import=[5]", "from 6")
-    refused(model("m (float[1] x) => (float[1] y) { y = Relu(x) }", opset=99), "O1", "opset_import=[99]")
+    assert_refused(b"", "O1", "no graph")
+    assert_refused(b"\x00\x01 garbage", "O1", "not a whole ONNX model")
+    assert_refused(tmp_path / "absent.onnx", "O1", "is not a file")
+    assert_refused(tmp_path, "O1", "is not a file")
+    assert_refused(str(tmp_path) + "/\0", "O1")
+    assert_refused(VALID[: len(VALID) // 2], "O1")
+    assert_refused(model("m (float[1] x) => (float[1] y) { y = Relu(x) }", opset=5), "O1", "opset_import=[5]", "from 6")
+    assert_refused(model("m (float[1] x) => (float[1] y) { y = Relu(x) }", opset=99), "O1", "opset_import=[99]")
     empty = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     del empty.graph.output[:]
-    refused(empty, "O1", "outputs")
+    assert_refused(empty, "O1", "outputs")
 
 
 def test_every_truncation_O1_to_O9() -> None:
@@ -73,7 +73,7 @@ def test_flipped_bytes_give_a_model_or_an_error_of_ours(changes: list[tuple[int,
 
 
 def test_unknown_operators_O2() -> None:
-    refused(
+    assert_refused(
         model("m (float[1] x) => (float[1] y) { y = Sin(x) }"),
         "O2",
         "node 0 (Sin)",
@@ -83,7 +83,7 @@ def test_unknown_operators_O2() -> None:
     foreign = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     foreign.graph.node[0].domain = "com.example"
     foreign.graph.node[0].name = "mine"
-    refused(foreign, "O2", "node 'mine' (Relu)", "domain 'com.example'")
+    assert_refused(foreign, "O2", "node 'mine' (Relu)", "domain 'com.example'")
 
 
 @pytest.mark.parametrize(
@@ -110,45 +110,47 @@ def test_unknown_operators_O2() -> None:
 )
 def test_attributes_are_refused_by_name_O3(op_type, attributes, words) -> None:
     proto = node_model(op_type, [np.zeros((1, 1, 4, 4), np.float32)], **attributes)
-    refused(proto, "O3", f"node 'the_node' ({op_type})", *words)
+    assert_refused(proto, "O3", f"node 'the_node' ({op_type})", *words)
 
 
 def test_more_refusals_O3() -> None:
-    refused(node_model("Pad", [np.zeros(2, np.float32), np.zeros(2, np.int64)], mode="mirror"), "O3", "mode='mirror'")
-    refused(node_model("Constant", [], value_string="text"), "O3", "value_string")
+    assert_refused(
+        node_model("Pad", [np.zeros(2, np.float32), np.zeros(2, np.int64)], mode="mirror"), "O3", "mode='mirror'"
+    )
+    assert_refused(node_model("Constant", [], value_string="text"), "O3", "value_string")
     five = [np.zeros((1, 1, 2), np.float32)] + [np.ones(1, np.float32)] * 4
-    refused(node_model("BatchNormalization", five, training_mode=1), "O3", "training_mode=1")
-    refused(node_model("BatchNormalization", five, opset=8, spatial=0), "O3", "spatial=0")
-    refused(node_model("BatchNormalization", five, opset=6), "O3", "is_test=0")
+    assert_refused(node_model("BatchNormalization", five, training_mode=1), "O3", "training_mode=1")
+    assert_refused(node_model("BatchNormalization", five, opset=8, spatial=0), "O3", "spatial=0")
+    assert_refused(node_model("BatchNormalization", five, opset=6), "O3", "is_test=0")
     twice = node_model("MaxPool", [np.zeros((1, 1, 4), np.float32)], kernel_shape=[2])
     twice.graph.node[0].attribute.append(twice.graph.node[0].attribute[0])
-    refused(twice, "O3", "kernel_shape", "given twice")
+    assert_refused(twice, "O3", "kernel_shape", "given twice")
 
 
 def test_graphs_that_are_not_graphs_O4() -> None:
     cycle = model("m (float[1] x) => (float[1] y) { a = Add(x, b) b = Relu(a) y = Relu(b) }")
-    refused(cycle, "O4", "input 'b'", "a cycle, or nodes out of order")
+    assert_refused(cycle, "O4", "input 'b'", "a cycle, or nodes out of order")
     itself = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     itself.graph.node[0].input[0] = "y"
-    refused(itself, "O4", "input 'y'", "a cycle")
+    assert_refused(itself, "O4", "input 'y'", "a cycle")
     gap = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     gap.graph.node[0].input[0] = "nowhere"
-    refused(gap, "O4", "input 'nowhere'", "is not defined")
+    assert_refused(gap, "O4", "input 'nowhere'", "is not defined")
     double = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     double.graph.node.append(double.graph.node[0])
-    refused(double, "O4", "output 'y'", "a second time")
+    assert_refused(double, "O4", "output 'y'", "a second time")
     lost = model("m (float[1] x) => (float[1] y) { z = Relu(x) y = Relu(z) }")
     del lost.graph.node[1]
-    refused(lost, "O4", "output 'y'", "not computed")
+    assert_refused(lost, "O4", "output 'y'", "not computed")
     silent = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     silent.graph.node[0].output[0] = ""
-    refused(silent, "O4", "at least one")
+    assert_refused(silent, "O4", "at least one")
     names = model("m (float[1] x, float[1] z) => (float[1] y) { y = Add(x, z) }")
     names.graph.input[1].name = "x"
-    refused(names, "O4", "every name must be used once")
+    assert_refused(names, "O4", "every name must be used once")
     unnamed = network()
     unnamed.graph.initializer[0].name = ""
-    refused(unnamed, "O4", "a name of its own")
+    assert_refused(unnamed, "O4", "a name of its own")
 
 
 def external(folder: Path, location: str, **fields: str) -> Path:
@@ -181,18 +183,18 @@ def test_external_data_outside_of_the_folder_O5(tmp_path: Path, location: str) -
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(bytes(4 * 72))
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
-    refused(external(folder, location), "O5", "must be a file inside the model's folder")
+    assert_refused(external(folder, location), "O5", "must be a file inside the model's folder")
 
 
 def test_external_data_without_a_folder_O5(tmp_path: Path) -> None:
-    refused(external(tmp_path, "weights.bin", offset="4").read_bytes(), "O5", "needs a model from a file")
+    assert_refused(external(tmp_path, "weights.bin", offset="4").read_bytes(), "O5", "needs a model from a file")
 
 
 def test_external_data_of_the_wrong_size_O6(tmp_path: Path) -> None:
-    refused(external(tmp_path, "weights.bin", offset="8"), "O6", "bytes")
-    refused(external(tmp_path, "weights.bin", offset="-4"), "O6", "offset='-4'")
-    refused(external(tmp_path, "weights.bin", length="9"), "O6", "length=9")
-    refused(external(tmp_path, "weights.bin", offset="1" * 30), "O6", "offset")
+    assert_refused(external(tmp_path, "weights.bin", offset="8"), "O6", "bytes")
+    assert_refused(external(tmp_path, "weights.bin", offset="-4"), "O6", "offset='-4'")
+    assert_refused(external(tmp_path, "weights.bin", length="9"), "O6", "length=9")
+    assert_refused(external(tmp_path, "weights.bin", offset="1" * 30), "O6", "offset")
 
 
 def broken(**fields) -> onnx.ModelProto:
@@ -208,29 +210,29 @@ def broken(**fields) -> onnx.ModelProto:
 
 
 def test_tensors_that_do_not_fit_O6() -> None:
-    refused(broken(dims=[4, 2, 3]), "O6", "has 288 bytes", "96")
-    refused(broken(dims=[2**40, 2**40]), "O6", "max_bytes")
-    refused(broken(dims=[-1, 3]), "O6", "negative")
-    refused(broken(dims=[2**62, 2**62, 2**62]), "O6", "max_bytes")
-    refused(broken(raw_data=b"123"), "O6", "has 3 bytes")
-    refused(broken(data_type=TensorProto.STRING), "O6", "STRING")
-    refused(broken(data_type=9999), "O6", "9999")
-    refused(network(), "O6", "max_bytes=100", max_bytes=100)
+    assert_refused(broken(dims=[4, 2, 3]), "O6", "has 288 bytes", "96")
+    assert_refused(broken(dims=[2**40, 2**40]), "O6", "max_bytes")
+    assert_refused(broken(dims=[-1, 3]), "O6", "negative")
+    assert_refused(broken(dims=[2**62, 2**62, 2**62]), "O6", "max_bytes")
+    assert_refused(broken(raw_data=b"123"), "O6", "has 3 bytes")
+    assert_refused(broken(data_type=TensorProto.STRING), "O6", "STRING")
+    assert_refused(broken(data_type=9999), "O6", "9999")
+    assert_refused(network(), "O6", "max_bytes=100", max_bytes=100)
     odd = network()
     odd.graph.initializer[0].ClearField("raw_data")
-    refused(odd, "O6", "has 0 values")
+    assert_refused(odd, "O6", "has 0 values")
     sparse = network()
     sparse.graph.sparse_initializer.add()
-    refused(sparse, "O6", "must be a dense tensor")
+    assert_refused(sparse, "O6", "must be a dense tensor")
     strings = model("m (string[1] x) => (string[1] y) { y = Identity(x) }")
-    refused(strings, "O6", "input 'x'", "STRING")
+    assert_refused(strings, "O6", "input 'x'", "STRING")
     wide = helper.make_tensor("w", TensorProto.FLOAT16, [1], [1.0])
     wide.ClearField("raw_data")
     del wide.int32_data[:]
     wide.int32_data.append(70000)
     half = model("m (float16[1] x) => (float16[1] y) { y = Add(x, w) }")
     half.graph.initializer.append(wide)
-    refused(half, "O6", "at most 65535")
+    assert_refused(half, "O6", "at most 65535")
 
 
 def test_absurd_outputs_are_refused_before_they_are_made_O6() -> None:
@@ -314,9 +316,9 @@ def test_inputs_that_do_not_fit_a_node_O9(proto, inputs, words) -> None:
 
 def test_numbers_of_inputs_and_outputs_O9() -> None:
     x = np.zeros((1, 1, 2), np.float32)
-    refused(node_model("Conv", [x]), "O9", "there must be from 2 to 3")
-    refused(node_model("Relu", [x, x]), "O9", "there must be from 1 to 1")
-    refused(node_model("Relu", [x], outputs=2), "O9", "outputs=")
+    assert_refused(node_model("Conv", [x]), "O9", "there must be from 2 to 3")
+    assert_refused(node_model("Relu", [x, x]), "O9", "there must be from 1 to 1")
+    assert_refused(node_model("Relu", [x], outputs=2), "O9", "outputs=")
 
 
 def test_reshape_with_a_shape_that_does_not_fit_O9() -> None:

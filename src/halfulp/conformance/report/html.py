@@ -253,4 +253,4 @@ def _unsupported(subject: SubjectResult) -> str:
 
 def _footer(result: Result) -> str:
     meaning = "".join(f"<dt>{aspect}</dt><dd>{escape(text)}</dd>" for aspect, text in ASPECTS.items())
-    return f"<footer><h2>Aspects</h2><dl>{meaning}</dl><p>{result.seconds:.1f} s.</p></footer>"
+    return f"<footer><h2>Aspects</h2><dl>{meaning}</dl><p>The check took {result.seconds:.1f} s.</p></footer>"
