@@ -149,12 +149,17 @@ class Gather final : public GatherEngine {
     char* target = dx + y0 * step + x0 * stride;
     const bool dense = stride == item * lanes_;
     if constexpr (std::is_same_v<T, C>) {
-      if (dense && !plane_->stream && step % item == 0) {
-        sum_rows(y0, y1, x0, x1, reinterpret_cast<C*>(target), step / item);
+      const auto whole_lines = [&] {
+        constexpr Index line = 64;
+        const auto address = static_cast<Index>(reinterpret_cast<std::uintptr_t>(target) % line);
+        return lanes_ == 1 && address == 0 && step % line == 0 && n * item % line == 0;
+      };
+      if (dense && step % item == 0 && (!plane_->stream || whole_lines())) {
+        sum_rows(y0, y1, x0, x1, reinterpret_cast<C*>(target), step / item, plane_->stream);
         return true;
       }
     }
-    sum_rows(y0, y1, x0, x1, sums_.data(), n);
+    sum_rows(y0, y1, x0, x1, sums_.data(), n, false);
     const T* finished = nullptr;
     if constexpr (std::is_same_v<T, C>) {
       finished = sums_.data();
@@ -241,9 +246,10 @@ class Gather final : public GatherEngine {
     else kernels_.copy_f32(source, g_.data() + to, rows, range);
   }
 
-  // Whether every sum of these terms is exact in double, or, for double terms, in two doubles: the bits of all terms
-  // and sums lie in a window that fits.
-  bool exact(const ExponentRange& range) const noexcept {
+  // Whether every sum of these terms is exact in double, or else (always for double terms) in two doubles, which
+  // `wide_` then says: the bits of all terms and sums lie in a window that fits.
+  bool exact(const ExponentRange& range) noexcept {
+    wide_ = false;
     // Two terms are rounded to C at once, which has more than twice the bits of a half-precision T; and the bits of all
     // float16 numbers fit.
     if (range.largest == 0 || most_terms_ <= 2 || std::is_same_v<T, Float16>) return true;
@@ -253,19 +259,23 @@ class Gather final : public GatherEngine {
     const auto low = static_cast<Index>((range.smallest + 1) >> fraction);
     if (high == special) return false;  // an infinity or NaN
     const Index growth = std::bit_width(static_cast<std::uint64_t>(most_terms_));
-    // Nor may a partial sum overflow.
+    // Errors of the first double, from 2^(high + 2 growth - 53) down to the last bit of the smallest term, fit in the
+    // second. Nor may a partial sum overflow.
+    constexpr Index precision = format_of<T>::precision;
     if constexpr (kDouble) return high - low + 2 * growth <= 48 && high + growth < special;
-    else return high - low + growth + format_of<T>::precision <= 53;
+    wide_ = high - low + growth + precision > 53;
+    return high - low + 2 * growth + precision <= 104;
   }
 
   // The sums of the cells of rows [y0, y1) and columns [x0, x1), `step` items from row to row.
-  void sum_rows(Index y0, Index y1, Index x0, Index x1, C* out, Index step) {
+  void sum_rows(Index y0, Index y1, Index x0, Index x1, C* out, Index step, bool past_caches) {
     for (Index y = y0; y < std::min(y0 + rows_.stride, y1); ++y) {
       const Index count = (y1 - y + rows_.stride - 1) / rows_.stride;
       C* const target = out + (y - y0) * step;
       if (lanes_ == 1 || columns_.stride == 1) {
         for (Index x = x0; x < x0 + columns_.stride; ++x) collect(x - x0, y, 0, x, x1);
-        sum(ways_.data(), columns_.stride, target, {count, (x1 - x0) * lanes_, pitch_, rows_.stride * step});
+        sum(ways_.data(), columns_.stride, target, {count, (x1 - x0) * lanes_, pitch_, rows_.stride * step},
+            past_caches);
         continue;
       }
       for (Index r = 0; r < count; ++r) {
@@ -273,17 +283,21 @@ class Gather final : public GatherEngine {
           collect(0, y, r * pitch_, x, x1);
           const Index places = (x1 - x + columns_.stride - 1) / columns_.stride;
           sum(ways_.data(), 1, target + r * rows_.stride * step + (x - x0) * lanes_,
-              {places, lanes_, lanes_, columns_.stride * lanes_});
+              {places, lanes_, lanes_, columns_.stride * lanes_}, false);
         }
       }
     }
   }
 
-  void sum(const GatherTerms<C>* ways, Index count, C* out, const RowRun& rows) const {
+  void sum(const GatherTerms<C>* ways, Index count, C* out, const RowRun& rows, bool past_caches) const {
     const int n = static_cast<int>(count);
-    if constexpr (kDouble) kernels_.f64(ways, n, out, rows);
-    else if constexpr (std::is_same_v<T, float>) kernels_.f32(ways, n, out, rows);
-    else kernels_.f32_odd(ways, n, out, rows);
+    if constexpr (kDouble) {
+      kernels_.f64(ways, n, out, rows, past_caches);
+    } else {
+      constexpr bool odd = !std::is_same_v<T, float>;
+      const auto narrow = odd ? kernels_.f32_odd : kernels_.f32, wide = odd ? kernels_.f32_wide_odd : kernels_.f32_wide;
+      (wide_ ? wide : narrow)(ways, n, out, rows, past_caches);
+    }
   }
 
   // The terms of cell (y, x) and those of its class, as number `way`; none if x is not below `end`.
@@ -319,6 +333,7 @@ class Gather final : public GatherEngine {
   std::vector<Index> outer_kernels_;
   Index most_terms_ = 1, band_rows_ = 1, band_columns_ = 1;
   const PullbackPlane* plane_ = nullptr;
+  bool wide_ = false;
   std::vector<Slice> met_, wider_;
   // The loaded windows: their rows, from first_row_ and first_column_ on, slice after slice.
   Index first_row_ = 0, first_column_ = 0, loaded_rows_ = 0, pitch_ = 0, capacity_ = 0;

@@ -16,8 +16,8 @@ namespace halfulp {
 enum class Travels { nothing, tangent, index, code };
 
 // An integer that travels is linear in the coordinates of the cell, so that no division is needed to read it: the flat
-// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place. A code
-// is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
+// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place. A
+// code is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
 struct Coordinates {
   Coordinates(const MaxPlan& plan, Travels travels) : weights(plan.axes.size()) {
     const bool code = travels == Travels::code;
@@ -44,16 +44,25 @@ class RowBank {
  public:
   using Kernels = MaxRowKernels<C, P>;
 
+  // Whether places of this many lanes are folded where they lie in the array: values only, and a lane is as good as a
+  // row. The rule must then hold for whatever comes, since nobody looks first.
+  static bool reads_places(const MaxPlan& plan, Travels travels, Index lanes) noexcept {
+    return std::is_same_v<T, C> && travels == Travels::nothing && lanes * static_cast<Index>(sizeof(C)) >= 64 &&
+           !RowWindows(plan.axes.back(), lanes).doubling();
+  }
+
   RowBank(const MaxPlan& plan, const Kernels& kernels, Travels travels, Index lanes, Index rows)
       : axis_(plan.axes.back()),
         kernels_(kernels),
         travels_(travels),
         last_(plan.ties == Ties::last ? 1 : 0),
         rows_(rows),
+        spans_(plan.spans.back()),
         windows_(axis_, lanes),
         shape_(windows_.shape<C>(rows)),
         loader_(shape_, kernels, C{}) {
     row_length = padded_length<C>(axis_.output * lanes);
+    in_place = reads_places(plan, travels, lanes);
     const Index items = shape_.pitch * rows + kRowSlack;
     values_.assign(items, C{});
     windows_.taps(loader_, taps_);
@@ -77,6 +86,11 @@ class RowBank {
     begin_ = first;
     end_ = stop;
     const Index x_step = row_axis < 0 ? 0 : plane.x.strides[row_axis];
+    if (in_place) {
+      for (Index r = first; r < stop; ++r)
+        fold_places(x + r * x_step, plane.x.strides[row_axis + 1], values_.data() + (r - first) * shape_.pitch);
+      return Contents::finite;
+    }
     const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
       if (travels_ == Travels::tangent) {
@@ -107,7 +121,8 @@ class RowBank {
   }
   void fold_code_exact(const C* const* values, const P* const* pairs, int count, C* value, std::uint8_t* codes, P add,
                        P step, const RowRun& rows) const {
-    kernels_.fold_code_exact[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, codes, add, step, rows);
+    const auto& kernels = kernels_.fold_code_exact[rule_ == MaxRule::absent ? 1 : 0];
+    kernels[last_](values, pairs, count, value, codes, add, step, rows);
   }
   void fold_exact(const C* const* values, int count, C* value, const RowRun& rows) const {
     kernels_.fold_exact[static_cast<int>(rule_)][last_](values, count, value, rows);
@@ -115,6 +130,7 @@ class RowBank {
   MaxRule rule() const noexcept { return rule_; }
 
   Index row_length = 0;  // items of a finished row, rounded up to vectors
+  bool in_place = false;  // reads_places
 
  private:
   using PairLoader = RowLoader<std::conditional_t<std::is_floating_point_v<P>, T, P>, P, Kernels>;
@@ -135,6 +151,24 @@ class RowBank {
       for (Index r = 0; r < rows_; ++r)
         for (Index lane = 0; lane < shape_.lanes; ++lane)
           target[r * shape_.pitch + lane] = static_cast<P>(w * coordinates.weights.back() + r * row_weight_);
+    }
+  }
+
+  // The windows of a row straight from the array, cut where they meet padding.
+  void fold_places(const char* x, Index stride, C* target) {
+    const auto at = [](Index i) { return static_cast<std::size_t>(i); };
+    const Index lanes = shape_.lanes, step = stride / static_cast<Index>(sizeof(C));
+    for (Index o = 0, run = 1; o < axis_.output; o += run) {
+      const Index count = spans_.count[at(o)], begin = spans_.begin[at(o)];
+      run = 1;
+      if (count == 0) continue;
+      while (o + run < axis_.output && spans_.count[at(o + run)] == count &&
+             spans_.begin[at(o + run)] == begin + run * axis_.stride)
+        ++run;
+      taps_.clear();
+      for (Index t = 0; t < count; ++t)
+        taps_.push_back(reinterpret_cast<const C*>(x + (begin + t * axis_.dilation) * stride));
+      fold_exact(taps_.data(), static_cast<int>(count), target + o * lanes, {run, lanes, axis_.stride * step, lanes});
     }
   }
 
@@ -173,6 +207,7 @@ class RowBank {
   Travels travels_;
   int last_;
   Index rows_;
+  const MaxPlan::Spans& spans_;
   RowWindows windows_;
   RowShape shape_;
   RowLoader<T, C, Kernels> loader_;

@@ -39,8 +39,8 @@ class Separable final : public PlaneEngine {
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
     for (Index lane = 0; lane < plane.lanes;) {
-      const MaxPlane part = lane_of(plane, lane);
-      if (!run_lanes(part, begin, end)) return false;
+      part_ = lane_of(plane, lane);
+      if (!run_lanes(begin, end)) return false;
       if (lane + lanes_ == plane.lanes) break;
       lane = std::min(lane + lanes_, plane.lanes - lanes_);  // the last step may overlap the one before
     }
@@ -60,11 +60,12 @@ class Separable final : public PlaneEngine {
     return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
   }
 
-  bool run_lanes(const MaxPlane& plane, Index begin, Index end) {
-    plane_ = &plane;
-    emitter_.set_plane(plane);
-    bank_.set_rule(MaxRule::clean);
-    if (attempt(begin, end)) return true;
+  bool run_lanes(Index begin, Index end) {
+    emitter_.set_plane(part_);
+    if (!bank_.in_place) {
+      bank_.set_rule(MaxRule::clean);
+      if (attempt(begin, end)) return true;
+    }
     if (paired()) {
       if (worst_ == Contents::nan) return false;
       bank_.set_rule(MaxRule::absent);
@@ -84,7 +85,7 @@ class Separable final : public PlaneEngine {
                 : clean || paired()               ? Contents::infinite
                                                   : Contents::nan;
     if (last_ == 0) {
-      worst_ = bank_.fill(*plane_, -1, plane_->x.data, plane_->tangent.data, 0, 0, 1);
+      worst_ = bank_.fill(part_, -1, part_.x.data, part_.tangent.data, 0, 0, 1);
       if (failed()) return false;
       Index output[1] = {0};
       emitter_.row(output, bank_.value(0), bank_.pair(0), true);
@@ -92,13 +93,13 @@ class Separable final : public PlaneEngine {
     }
     Index output[kMaxRank] = {};
     if (last_ == 1) {
-      rows(0, plane_->x.data, plane_->tangent.data, 0, begin, end,
+      rows(0, part_.x.data, part_.tangent.data, 0, begin, end,
            [&](Index o, Index run, int count) { finish_rows(output, o, run, count); });
       return !failed();
     }
     levels_[0].restart();
     for (output[0] = begin; output[0] < end && !failed(); ++output[0]) {
-      const int count = gather(0, output[0], plane_->x.data, plane_->tangent.data, 0);
+      const int count = gather(0, output[0], part_.x.data, part_.tangent.data, 0);
       fold(0, output[0], 1, count, result_.value(0), result_.pair(0));
       emitter_.slice(output, 1, result_.value(0), result_.pair(0), count > 0, lengths_);
     }
@@ -118,7 +119,7 @@ class Separable final : public PlaneEngine {
     const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
     const auto fill = [&](Index first, Index stop) {
       stop = std::min(stop, limit);
-      worst_ = std::max(worst_, bank_.fill(*plane_, a, x, tangent, base, first, stop));
+      worst_ = std::max(worst_, bank_.fill(part_, a, x, tangent, base, first, stop));
     };
     if (!by_blocks(axis)) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
@@ -159,15 +160,15 @@ class Separable final : public PlaneEngine {
   // Rows of a plane of two axes: straight into the output array where that is possible.
   void finish_rows(Index* output, Index o, Index run, int count) {
     const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
-    const Index *out = plane_->out.strides, *codes = plane_->winners.strides;
+    const Index *out = part_.out.strides, *codes = part_.winners.strides;
     if constexpr (std::is_same_v<T, C>) {
       if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
         const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
-        auto* target = reinterpret_cast<C*>(plane_->out.data + o * out[0]);
+        auto* target = reinterpret_cast<C*>(part_.out.data + o * out[0]);
         const VerticalAxis<C, P>& level = levels_[0];
         if (!paired()) return bank_.fold_exact(level.values.data(), count, target, rows);
-        if (coordinates_.relative && plane_->winner_bytes == 1 && codes[1] == lanes_ && codes[0] == rows.to_step) {
-          auto* bytes = reinterpret_cast<std::uint8_t*>(plane_->winners.data + o * codes[0]);
+        if (coordinates_.relative && part_.winner_bytes == 1 && codes[1] == lanes_ && codes[0] == rows.to_step) {
+          auto* bytes = reinterpret_cast<std::uint8_t*>(part_.winners.data + o * codes[0]);
           return bank_.fold_code_exact(level.values.data(), level.pairs.data(), count, target, bytes, code_start(0, o),
                                        code_step(0), rows);
         }
@@ -185,8 +186,8 @@ class Separable final : public PlaneEngine {
     return levels_[at(a)].taps(
         o,
         [&](Index r, C* value, P* pair) {
-          const char* t = tangent == nullptr ? nullptr : tangent + r * plane_->tangent.strides[a];
-          slice(a + 1, x + r * plane_->x.strides[a], t, base + r * coordinates_.weights[at(a)], value, pair);
+          const char* t = tangent == nullptr ? nullptr : tangent + r * part_.tangent.strides[a];
+          slice(a + 1, x + r * part_.x.strides[a], t, base + r * coordinates_.weights[at(a)], value, pair);
         },
         join(a));
   }
@@ -215,12 +216,12 @@ class Separable final : public PlaneEngine {
   std::vector<VerticalAxis<C, P>> levels_;
   Slices<C, P> result_;
   Contents worst_ = Contents::finite, accepted_ = Contents::finite;
-  const MaxPlane* plane_ = nullptr;
+  MaxPlane part_;  // the lanes at work
 };
 
-// Lanes are taken in runs whose rows stay in the first-level cache.
-Index lanes_at_once(const MaxPlan& plan, const MaxPlane& plane, Index item) {
-  const Index fitting = (Index{16} << 10) / (item * std::max<Index>(1, plan.axes.back().size));
+// Lanes are taken in runs whose rows stay in the first-level cache; larger ones, if they are only read there.
+Index lanes_at_once(const MaxPlan& plan, const MaxPlane& plane, Index item, bool in_place) {
+  const Index fitting = (Index{in_place ? 64 : 16} << 10) / (item * std::max<Index>(1, plan.axes.back().size));
   const Index whole = 64 / item;
   return std::min(plane.lanes, std::max<Index>(whole, fitting / whole * whole));
 }
@@ -248,8 +249,9 @@ std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, 
   const bool integer = travels == Travels::index || travels == Travels::code;
   if (integer && Coordinates(plan, travels).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
   if (!std::is_floating_point_v<C> && travels != Travels::nothing) return nullptr;
+  const bool in_place = RowBank<T, C, P>::reads_places(plan, travels, plane.lanes);
   return std::make_unique<Separable<T, C, P>>(plan, kernels, travels,
-                                              lanes_at_once(plan, plane, static_cast<Index>(sizeof(C))));
+                                              lanes_at_once(plan, plane, static_cast<Index>(sizeof(C)), in_place));
 }
 
 template <class T>

@@ -25,15 +25,17 @@ struct GatherTerms {
 };
 
 // Rows of rows.items cells: cell i is number i / way_count of class i % way_count, whose terms are ways[i % way_count].
-// A row's sums go to `out`; the next row's terms lie rows.from_step items further, its sums rows.to_step.
+// A row's sums go to `out`; the next row's terms lie rows.from_step items further, its sums rows.to_step. They may go
+// past the caches if every row is a number of whole cache lines.
 template <class C>
-using GatherRows = void (*)(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows);
+using GatherRows = void (*)(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows, bool past_caches);
 
 struct GatherKernels {
-  // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double, or
-  // for double in two doubles, which is for the caller to know. f32_odd rounds the longer ones to odd (the last bit is
-  // set if anything is lost), which a narrower format then rounds as if there had been no float between.
-  GatherRows<float> f32, f32_odd;
+  // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double, or,
+  // for `*_wide*` and for double, in two doubles, which is for the caller to know. `*_odd` rounds the longer ones to
+  // odd (the last bit is set if anything is lost), which a narrower format then rounds as if there had been no float
+  // between.
+  GatherRows<float> f32, f32_odd, f32_wide, f32_wide_odd;
   GatherRows<double> f64;
   // Copies rows and widens the range by their values.
   void (*copy_f32)(const float* source, float* target, const RowRun& rows, ExponentRange& range);

@@ -2,9 +2,6 @@
 #include "halfulp/gather_kernels.hpp"
 #include "simd.hpp"
 
-#if defined(HALFULP_ISA_avx512) && (defined(__GNUC__) || defined(__clang__))
-#define HALFULP_MASKS 1
-#endif
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -33,12 +30,6 @@ inline Vector<float> pick(__mmask16 mask, const Vector<float>& yes, const Vector
 inline Vector<double> pick(__mmask8 mask, const Vector<double>& yes, const Vector<double>& no) {
   return _mm512_mask_mov_pd(no, mask, yes);
 }
-inline void store_first(float* target, const Vector<float>& v, int64_t count) {
-  _mm512_mask_storeu_ps(target, static_cast<__mmask16>((1u << count) - 1), v);
-}
-inline void store_first(double* target, const Vector<double>& v, int64_t count) {
-  _mm512_mask_storeu_pd(target, static_cast<__mmask8>((1u << count) - 1), v);
-}
 #elif defined(__GNUC__) || defined(__clang__)
 template <class C>
 using Lanes = Vector<int_like<C>>;
@@ -54,10 +45,6 @@ template <class M, class V>
 inline V pick(const M& mask, const V& yes, const V& no) {
   return select(mask, yes, no);
 }
-template <class C>
-inline void store_first(C* target, const Vector<C>& v, int64_t count) {
-  std::memcpy(target, &v, static_cast<std::size_t>(count) * sizeof(C));
-}
 #else
 template <class C>
 using Lanes = bool;
@@ -65,12 +52,13 @@ template <class C>
 inline bool won(const uint8_t* codes, uint8_t id) { return *codes == id; }
 template <class V>
 inline V pick(bool mask, V yes, V no) { return mask ? yes : no; }
-template <class C>
-inline void store_first(C* target, C v, int64_t) { *target = v; }
 #endif
 
-// How sums of more than two terms are made.
-enum class Long { nearest, odd, two_doubles };
+// How sums of more than two terms are made: in double, or in two doubles where the range of the terms is wide; and how
+// they are rounded to float.
+enum class Long { nearest, odd, wide_nearest, wide_odd };
+constexpr bool is_wide(Long way) { return way == Long::wide_nearest || way == Long::wide_odd; }
+constexpr bool is_odd(Long way) { return way == Long::odd || way == Long::wide_odd; }
 
 #if defined(__GNUC__) || defined(__clang__)
 typedef float HalfFloats __attribute__((vector_size(kVectorBytes / 2)));
@@ -107,20 +95,41 @@ template <class C>
 class ShortSum {  // of at most two terms
  public:
   void add(const Lanes<C>& mine, const C* g) { sum_ += pick(mine, load(g), -splat(C{})); }
-  template <Long>
-  Vector<C> rounded() const {
-    return sum_;
-  }
+  Vector<C> rounded() const { return sum_; }
 
  private:
   Vector<C> sum_ = -splat(C{});
 };
 
-template <class C>
-class LongSum;
+// A sum in two doubles.
+class TwoDoubles {
+ public:
+  void add(const Vector<double>& x) {
+    const Vector<double> sum = high_ + x;
+    const Vector<double> from_x = sum - high_;
+    // The error is +0 where there is none, which would turn a sum of -0 into +0: only real errors are added.
+    const Vector<double> error = (high_ - (sum - from_x)) + (x - from_x);
+    low_ = select(error != Vector<double>{}, low_ + error, low_);
+    high_ = sum;
+  }
+  Vector<double> nearest() const { return high_ + low_; }
+  // The last bit set if anything is lost: of the two neighbours of a sum that is no double, the odd one.
+  Vector<double> odd() const {
+    const Vector<double> sum = high_ + low_, from_low = sum - high_;
+    const Vector<double> lost = (high_ - (sum - from_low)) + (low_ - from_low);
+    const auto bits = reinterpret<Vector<int64_t>>(sum);
+    const auto beyond = (lost > Vector<double>{}) == (sum > Vector<double>{});  // the true sum is larger in magnitude
+    const Vector<int64_t> below = bits - splat(int64_t{1});
+    const Vector<int64_t> neighbour = select(beyond, bits, below) | splat(int64_t{1});
+    return reinterpret<Vector<double>>(select(lost != Vector<double>{}, neighbour, bits));
+  }
 
-template <>
-class LongSum<float> {
+ private:
+  Vector<double> high_ = -splat(0.0), low_ = -splat(0.0);
+};
+
+template <class C, Long Way>
+class LongSum {  // of floats, exact in double
  public:
   void add(const Lanes<float>& mine, const float* g) {
 #if defined(HALFULP_MASKS)
@@ -135,35 +144,38 @@ class LongSum<float> {
     high_ += widen_high(v);
 #endif
   }
-  template <Long Rounding>
-  Vector<float> rounded() const {
-    if constexpr (Rounding == Long::odd) return narrow(to_odd(low_), to_odd(high_));
-    else return narrow(low_, high_);
-  }
+  Vector<float> rounded() const { return is_odd(Way) ? narrow(to_odd(low_), to_odd(high_)) : narrow(low_, high_); }
 
  private:
   Vector<double> low_ = -splat(0.0), high_ = -splat(0.0);
 };
 
-template <>
-class LongSum<double> {
+template <Long Way>
+  requires(is_wide(Way))
+class LongSum<float, Way> {
  public:
-  void add(const Lanes<double>& mine, const double* g) {
-    const Vector<double> x = pick(mine, load(g), -splat(0.0));
-    const Vector<double> sum = high_ + x;
-    const Vector<double> from_x = sum - high_;
-    // The error is +0 where there is none, which would turn a sum of -0 into +0: only real errors are added.
-    const Vector<double> error = (high_ - (sum - from_x)) + (x - from_x);
-    low_ = select(error != Vector<double>{}, low_ + error, low_);
-    high_ = sum;
+  void add(const Lanes<float>& mine, const float* g) {
+    const Vector<float> v = pick(mine, load(g), -splat(0.0f));
+    low_.add(widen_low(v));
+    high_.add(widen_high(v));
   }
-  template <Long>
-  Vector<double> rounded() const {
-    return high_ + low_;
+  Vector<float> rounded() const {
+    const Vector<double> low = low_.odd(), high = high_.odd();
+    return is_odd(Way) ? narrow(to_odd(low), to_odd(high)) : narrow(low, high);
   }
 
  private:
-  Vector<double> high_ = -splat(0.0), low_ = -splat(0.0);
+  TwoDoubles low_, high_;
+};
+
+template <Long Way>
+class LongSum<double, Way> {
+ public:
+  void add(const Lanes<double>& mine, const double* g) { sum_.add(pick(mine, load(g), -splat(0.0))); }
+  Vector<double> rounded() const { return sum_.nearest(); }
+
+ private:
+  TwoDoubles sum_;
 };
 
 // The terms of one class in a row of cells. Count: how many there are, if that is known to the compiler, which then
@@ -180,7 +192,7 @@ class Sums {
   }
 
   Vector<C> operator()(int64_t i) const {
-    if (Count > 2 || (Count < 0 && terms_.count > 2)) return total<LongSum<C>>(i);
+    if (Count > 2 || (Count < 0 && terms_.count > 2)) return total<LongSum<C, Rounding>>(i);
     return total<ShortSum<C>>(i);
   }
 
@@ -196,7 +208,7 @@ class Sums {
       any = static_cast<Lanes<C>>(any | mine);
       sum.add(mine, g + i);
     }
-    return pick(any, sum.template rounded<Rounding>(), Vector<C>{});
+    return pick(any, sum.rounded(), Vector<C>{});
   }
 
   GatherTerms<C> terms_;
@@ -206,24 +218,47 @@ class Sums {
   uint8_t ids_[Count > 0 ? Count : 1];
 };
 
+// Past the caches; the target is aligned.
+#if defined(HALFULP_ISA_avx512)
+inline void stream_vector(void* target, const void* v) {
+  _mm512_stream_si512(static_cast<__m512i*>(target), _mm512_loadu_si512(v));
+}
+#elif defined(HALFULP_ISA_avx2)
+inline void stream_vector(void* target, const void* v) {
+  _mm256_stream_si256(static_cast<__m256i*>(target), _mm256_loadu_si256(static_cast<const __m256i*>(v)));
+}
+#elif defined(__SSE2__)
+inline void stream_vector(void* target, const void* v) {
+  _mm_stream_si128(static_cast<__m128i*>(target), _mm_loadu_si128(static_cast<const __m128i*>(v)));
+}
+#else
+inline void stream_vector(void* target, const void* v) { std::memcpy(target, v, kVectorBytes); }
+#endif
+
 template <class C>
-inline void store_upto(C* target, const Vector<C>& v, int64_t left) {
-  if (left >= kLanes<C>) store(target, v);
-  else if (left > 0) store_first(target, v, left);
+inline void put(C* target, const Vector<C>& v, bool past_caches) {
+  if (past_caches && sizeof v == kVectorBytes) stream_vector(target, &v);
+  else store(target, v);
+}
+
+template <class C>
+inline void put_first(C* target, const Vector<C>& v, int64_t left, bool past_caches) {
+  if (left >= kLanes<C>) put(target, v, past_caches);
+  else if (left > 0) store_first<C>(target, v, left);
 }
 
 template <class C, Long Rounding, int Count>
-void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows) {
+void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows, bool past) {
   for (int64_t r = 0; r < rows.count; ++r) {
     const Sums<C, Rounding, Count> sums(terms, r * rows.from_step);
     C* const target = out + r * rows.to_step;
-    for (int64_t i = 0; i < rows.items; i += kLanes<C>) store_upto(target + i, sums(i), rows.items - i);
+    for (int64_t i = 0; i < rows.items; i += kLanes<C>) put_first<C>(target + i, sums(i), rows.items - i, past);
   }
 }
 
 #if defined(__GNUC__) || defined(__clang__)
 template <class C, Long Rounding, int First, int Second>
-void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
+void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
   for (int64_t r = 0; r < rows.count; ++r) {
     const Sums<C, Rounding, First> first(ways[0], r * rows.from_step);
@@ -232,13 +267,13 @@ void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
     int64_t i = 0;
     for (; i + 2 * lanes <= rows.items; i += 2 * lanes) {
       const Vector<C> a = first(i / 2), b = second(i / 2);
-      store(target + i, zip_low<C>(a, b));
-      store(target + i + lanes, zip_high<C>(a, b));
+      put<C>(target + i, zip_low<C>(a, b), past);
+      put<C>(target + i + lanes, zip_high<C>(a, b), past);
     }
     if (i == rows.items) continue;
     const Vector<C> a = first(i / 2), b = second(i / 2);
-    store_upto(target + i, zip_low<C>(a, b), rows.items - i);
-    store_upto(target + i + lanes, zip_high<C>(a, b), rows.items - i - lanes);
+    put_first<C>(target + i, zip_low<C>(a, b), rows.items - i, past);
+    put_first<C>(target + i + lanes, zip_high<C>(a, b), rows.items - i - lanes, past);
   }
 }
 
@@ -252,7 +287,7 @@ inline Vector<C> zip_three(const Vector<C>& a, const Vector<C>& b, const Vector<
 }
 
 template <class C, Long Rounding, int Count>
-void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
+void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
   using Sequence = std::make_integer_sequence<int, kLanes<C>>;
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -261,9 +296,10 @@ void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows) {
     for (int64_t i = 0; i < rows.items; i += 3 * lanes) {
       const Vector<C> a = first(i / 3), b = second(i / 3), c = third(i / 3);
       C* const target = out + r * rows.to_step + i;
-      store_upto(target, zip_three<C, 0>(a, b, c, Sequence{}), rows.items - i);
-      store_upto(target + lanes, zip_three<C, 1>(a, b, c, Sequence{}), rows.items - i - lanes);
-      store_upto(target + 2 * lanes, zip_three<C, 2>(a, b, c, Sequence{}), rows.items - i - 2 * lanes);
+      const int64_t left = rows.items - i;
+      put_first<C>(target, zip_three<C, 0>(a, b, c, Sequence{}), left, past);
+      put_first<C>(target + lanes, zip_three<C, 1>(a, b, c, Sequence{}), left - lanes, past);
+      put_first<C>(target + 2 * lanes, zip_three<C, 2>(a, b, c, Sequence{}), left - 2 * lanes, past);
     }
   }
 }
@@ -293,31 +329,37 @@ void many_ways(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& 
 }
 
 template <class C, Long Rounding>
-void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows) {
+void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows, bool past) {
+  if constexpr (is_wide(Rounding) && std::is_same_v<C, float>) {  // rare: no code for every number of terms
+    if (way_count == 1) return one_way<C, Rounding, -1>(ways[0], out, rows, past);
+    return many_ways<C, Rounding>(ways, way_count, out, rows);
+  }
   if (way_count == 1) {
     switch (ways[0].count) {
-      case 1: return one_way<C, Rounding, 1>(ways[0], out, rows);
-      case 2: return one_way<C, Rounding, 2>(ways[0], out, rows);
-      case 4: return one_way<C, Rounding, 4>(ways[0], out, rows);
-      case 9: return one_way<C, Rounding, 9>(ways[0], out, rows);
-      default: return one_way<C, Rounding, -1>(ways[0], out, rows);
+      case 1: return one_way<C, Rounding, 1>(ways[0], out, rows, past);
+      case 2: return one_way<C, Rounding, 2>(ways[0], out, rows, past);
+      case 4: return one_way<C, Rounding, 4>(ways[0], out, rows, past);
+      case 9: return one_way<C, Rounding, 9>(ways[0], out, rows, past);
+      default: return one_way<C, Rounding, -1>(ways[0], out, rows, past);
     }
   }
 #if defined(__GNUC__) || defined(__clang__)
   if (way_count == 2) {
     switch (10 * ways[0].count + ways[1].count) {
-      case 11: return two_ways<C, Rounding, 1, 1>(ways, out, rows);
-      case 12: return two_ways<C, Rounding, 1, 2>(ways, out, rows);
-      case 21: return two_ways<C, Rounding, 2, 1>(ways, out, rows);
-      case 24: return two_ways<C, Rounding, 2, 4>(ways, out, rows);
-      case 42: return two_ways<C, Rounding, 4, 2>(ways, out, rows);
-      default: return two_ways<C, Rounding, -1, -1>(ways, out, rows);
+      case 11: return two_ways<C, Rounding, 1, 1>(ways, out, rows, past);
+      case 12: return two_ways<C, Rounding, 1, 2>(ways, out, rows, past);
+      case 21: return two_ways<C, Rounding, 2, 1>(ways, out, rows, past);
+      case 24: return two_ways<C, Rounding, 2, 4>(ways, out, rows, past);
+      case 48: return two_ways<C, Rounding, 4, 8>(ways, out, rows, past);
+      case 84: return two_ways<C, Rounding, 8, 4>(ways, out, rows, past);
+      case 42: return two_ways<C, Rounding, 4, 2>(ways, out, rows, past);
+      default: return two_ways<C, Rounding, -1, -1>(ways, out, rows, past);
     }
   }
   if (way_count == 3) {
     const bool single = ways[0].count == 1 && ways[1].count == 1 && ways[2].count == 1;
-    if (single) return three_ways<C, Rounding, 1>(ways, out, rows);
-    return three_ways<C, Rounding, -1>(ways, out, rows);
+    if (single) return three_ways<C, Rounding, 1>(ways, out, rows, past);
+    return three_ways<C, Rounding, -1>(ways, out, rows, past);
   }
 #endif
   many_ways<C, Rounding>(ways, way_count, out, rows);
@@ -379,17 +421,7 @@ void stream(const char* source, char* target, int64_t bytes) {
   }
   std::memcpy(target, source, static_cast<std::size_t>(head));
   int64_t i = head;
-  for (; i + kVectorBytes <= bytes; i += kVectorBytes) {
-#if defined(HALFULP_ISA_avx512)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(target + i), _mm512_loadu_si512(source + i));
-#elif defined(HALFULP_ISA_avx2)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(target + i),
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + i)));
-#else
-    _mm_stream_si128(reinterpret_cast<__m128i*>(target + i),
-                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
-#endif
-  }
+  for (; i + kVectorBytes <= bytes; i += kVectorBytes) stream_vector(target + i, source + i);
   std::memcpy(target + i, source + i, static_cast<std::size_t>(bytes - i));
 #else
   std::memcpy(target, source, static_cast<std::size_t>(bytes));
@@ -407,7 +439,9 @@ void finish_stream() {
 const GatherKernels& gather_kernels() {
   static constexpr GatherKernels table{gather<float, Long::nearest>,
                                        gather<float, Long::odd>,
-                                       gather<double, Long::two_doubles>,
+                                       gather<float, Long::wide_nearest>,
+                                       gather<float, Long::wide_odd>,
+                                       gather<double, Long::wide_nearest>,
                                        copy<float>,
                                        copy<double>,
                                        stream,

@@ -52,8 +52,7 @@ inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, 
   return best;
 }
 
-// Exact: whole vectors, then one that ends at n and overlaps its neighbour; a row shorter than a vector goes by way of
-// a buffer.
+// Exact: whole vectors, then one that ends at n and overlaps its neighbour.
 template <class C, MaxRule Rule, bool Last, int Count, bool Exact>
 void fold_counted(const C* const* given, int count, C* out, const RowRun& rows) {
   const int64_t n = rows.items, whole = Exact ? n / kLanes<C> * kLanes<C> : n;
@@ -69,9 +68,7 @@ void fold_counted(const C* const* given, int count, C* out, const RowRun& rows) 
       store(target + i, fold_at<C, Rule, Last, Count>(taps, count, offset, i));
       continue;
     }
-    C rest[kLanes<C>];
-    store(rest, fold_at<C, Rule, Last, Count>(taps, count, offset, 0));
-    for (int64_t i = 0; i < n; ++i) target[i] = rest[i];
+    store_first<C>(target, fold_at<C, Rule, Last, Count>(taps, count, offset, 0), n);
   }
 }
 
@@ -179,7 +176,7 @@ void fold_code_counted(const C* const* taps, const P* const* pairs, int count, C
       Vector<P> pair;
       fold(i, best, pair);
       if (n >= kLanes<C>) store(target + i, best);
-      else std::memcpy(target, &best, static_cast<std::size_t>(n) * sizeof(C));
+      else store_first<C>(target, best, n);
       store_bytes<P>(bytes + i, pair, n - i);
     }
   }
@@ -237,18 +234,10 @@ class NanWatch {
       largest_ = select(doubled > largest_, doubled, largest_);
     }
   }
-  void see_one(C x) {
-    if constexpr (std::is_floating_point_v<C>) {
-      Bits bits;
-      std::memcpy(&bits, &x, sizeof bits);
-      bits = static_cast<Bits>(bits + bits);
-      single_ = bits > single_ ? bits : single_;
-    }
-  }
   Contents found() const {
     if constexpr (!std::is_floating_point_v<C>) return Contents::finite;
     constexpr Bits infinity = sizeof(C) == 4 ? static_cast<Bits>(0xff000000u) : static_cast<Bits>(0xffe0000000000000u);
-    Bits lanes[kLanes<C>], worst = single_;
+    Bits lanes[kLanes<C>], worst = 0;
     store(lanes, largest_);
     for (const Bits bits : lanes) worst = bits > worst ? bits : worst;
     return worst > infinity ? Contents::nan : worst == infinity ? Contents::infinite : Contents::finite;
@@ -256,7 +245,6 @@ class NanWatch {
 
  private:
   Vector<Bits> largest_{};
-  Bits single_ = 0;
 };
 
 // Rows are read once, in order: what comes this much later is asked for now.
@@ -286,10 +274,9 @@ void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
     store(target + n - kLanes<C>, v);
     return;
   }
-  for (; i < n; ++i) {
-    watch.see_one(source[i]);
-    target[i] = source[i];
-  }
+  const Vector<C> v = load_first(source, n);
+  watch.see(v);
+  store_first<C>(target, v, n);
 }
 
 template <class C>
@@ -300,53 +287,61 @@ Contents copy(const C* source, C* target, const RowRun& rows) {
   return watch.found();
 }
 
+// Every Ways-th item of so many vectors, from number Way on.
 #if defined(__GNUC__) || defined(__clang__)
-template <class C>
-inline void deal_pair(const C* source, C* first, C* second, NanWatch<C>& watch) {
-  const Vector<C> a = load(source), b = load(source + kLanes<C>);
-  prefetch(source);
-  prefetch(source + kLanes<C>);
-  watch.see(a);
-  watch.see(b);
-  store(first, even<C>(a, b));
-  store(second, odd<C>(a, b));
+template <class C, int Way, int... I>
+inline Vector<C> third(const Vector<C>* v, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  const Vector<C> two = __builtin_shufflevector(v[0], v[1], (3 * I + Way < 2 * n ? 3 * I + Way : 0)...);
+  return __builtin_shufflevector(two, v[2], (3 * I + Way < 2 * n ? I : 3 * I + Way - n)...);
 }
-
-// How many items, a multiple of two, vectors deal out of a row of n.
-template <class C>
-inline int64_t deal_pairs(const C* source, C* first, C* second, int64_t n, NanWatch<C>& watch) {
-  constexpr int64_t step = 2 * kLanes<C>;
-  if (n < step) return 0;
-  const int64_t pairs = n / 2 * 2;
-  for (int64_t i = 0; i + step <= pairs; i += step) deal_pair(source + i, first + i / 2, second + i / 2, watch);
-  if (pairs % step != 0) {  // the last step ends with the pairs and overlaps its neighbour
-    const int64_t i = pairs - step;
-    deal_pair(source + i, first + i / 2, second + i / 2, watch);
-  }
-  return pairs;
+template <class C, int Ways, int Way>
+inline Vector<C> every(const Vector<C>* v) {
+  if constexpr (Ways == 3) return third<C, Way>(v, std::make_integer_sequence<int, kLanes<C>>{});
+  else if constexpr (Way == 0) return even<C>(v[0], v[1]);
+  else return odd<C>(v[0], v[1]);
 }
+#else
+template <class C, int Ways, int Way>
+inline C every(const C* v) { return v[Way]; }
 #endif
+
+// The next items of a row, at most Ways vectors of them.
+template <class C, int Ways, int... Way>
+inline void deal_some(const C* source, C* const* targets, int64_t left, NanWatch<C>& watch,
+                      std::integer_sequence<int, Way...>) {
+  constexpr int64_t lanes = kLanes<C>;
+  Vector<C> v[Ways];
+  if (left >= Ways * lanes) {
+    for (int way = 0; way < Ways; ++way) {
+      v[way] = load(source + way * lanes);
+      prefetch(source + way * lanes);
+      watch.see(v[way]);
+    }
+    (store(targets[Way], every<C, Ways, Way>(v)), ...);
+    return;
+  }
+  for (int way = 0; way < Ways; ++way) {
+    const int64_t rest = left - way * lanes;
+    const C* const from = source + way * lanes;
+    v[way] = rest >= lanes ? load(from) : rest > 0 ? load_first(from, rest) : Vector<C>{};
+    watch.see(v[way]);
+  }
+  const auto put = [](C* target, const Vector<C>& items, int64_t count) {
+    if (count > 0) store_first<C>(target, items, count);
+  };
+  (put(targets[Way], every<C, Ways, Way>(v), (left - Way + Ways - 1) / Ways), ...);
+}
 
 template <class C, int Ways>
 Contents deal(const C* source, C* const* targets, const RowRun& rows) {
   NanWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const from = source + r * rows.from_step;
-    C* to[Ways];
-    for (int way = 0; way < Ways; ++way) to[way] = targets[way] + r * rows.to_step;
-    int64_t i = 0;  // items taken; each target has i / Ways
-#if defined(__GNUC__) || defined(__clang__)
-    if constexpr (Ways == 2) i = deal_pairs(from, to[0], to[1], rows.items, watch);
-#endif
-    for (; i + Ways <= rows.items; i += Ways) {
-      for (int way = 0; way < Ways; ++way) {
-        watch.see_one(from[i + way]);
-        to[way][i / Ways] = from[i + way];
-      }
-    }
-    for (int way = 0; i + way < rows.items; ++way) {
-      watch.see_one(from[i + way]);
-      to[way][i / Ways] = from[i + way];
+    for (int64_t i = 0; i < rows.items; i += Ways * kLanes<C>) {
+      C* to[Ways];
+      for (int way = 0; way < Ways; ++way) to[way] = targets[way] + r * rows.to_step + i / Ways;
+      deal_some<C, Ways>(from + i, to, rows.items - i, watch, std::make_integer_sequence<int, Ways>{});
     }
   }
   return watch.found();

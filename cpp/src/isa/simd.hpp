@@ -7,6 +7,11 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(HALFULP_ISA_avx512) && (defined(__GNUC__) || defined(__clang__))
+#define HALFULP_MASKS 1  // lanes can be chosen by mask registers
+#include <immintrin.h>
+#endif
+
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 
 #if defined(HALFULP_ISA_avx512)
@@ -48,6 +53,28 @@ inline Vector<T> load(const T* source) {
 template <class T>
 inline void store(T* target, const Vector<T>& v) {
   std::memcpy(target, &v, sizeof v);
+}
+
+// The first `count` lanes, at least one and at most all; loaded lanes beyond are zero.
+template <class T>
+inline Vector<T> load_first(const T* source, std::int64_t count) {
+#if defined(HALFULP_MASKS)
+  const __mmask64 bytes = ~std::uint64_t{0} >> (64 - count * static_cast<std::int64_t>(sizeof(T)));
+  return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_epi8(bytes, source));
+#else
+  Vector<T> v{};
+  std::memcpy(&v, source, static_cast<std::size_t>(count) * sizeof(T));
+  return v;
+#endif
+}
+template <class T>
+inline void store_first(T* target, const Vector<T>& v, std::int64_t count) {
+#if defined(HALFULP_MASKS)
+  const __mmask64 bytes = ~std::uint64_t{0} >> (64 - count * static_cast<std::int64_t>(sizeof(T)));
+  _mm512_mask_storeu_epi8(target, bytes, reinterpret_cast<__m512i>(v));
+#else
+  std::memcpy(target, &v, static_cast<std::size_t>(count) * sizeof(T));
+#endif
 }
 
 template <class T>
@@ -108,6 +135,10 @@ template <class T>
 inline T load(const T* source) { return *source; }
 template <class T>
 inline void store(T* target, T v) { *target = v; }
+template <class T>
+inline T load_first(const T* source, std::int64_t) { return *source; }
+template <class T>
+inline void store_first(T* target, T v, std::int64_t) { *target = v; }
 template <class T>
 inline T splat(T x) { return x; }
 template <class V>
