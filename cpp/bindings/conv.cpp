@@ -27,7 +27,8 @@ using AxisNumbers = std::array<Index, 6>;
 
 std::vector<Index> strides_from(const ArrayView& view, int first) {
   std::vector<Index> strides;
-  for (int i = first; i < view.ndim(); ++i) strides.push_back(view.strides[i] / static_cast<Index>(item_size(view.dtype)));
+  const auto size = static_cast<Index>(item_size(view.dtype));
+  for (int i = first; i < view.ndim(); ++i) strides.push_back(view.strides[i] / size);
   return strides;
 }
 
@@ -50,7 +51,8 @@ Filters<T> filters_of(const ArrayView& view) {
 }
 
 // `planes` is any array of planes of the call, `weight_shape` the shape (groups * out, in, kernel…).
-Geometry geometry_of(const std::vector<AxisNumbers>& axes, Index groups, const ArrayView& planes, const Sizes& weight_shape) {
+Geometry geometry_of(const std::vector<AxisNumbers>& axes, Index groups, const ArrayView& planes,
+                     const Sizes& weight_shape) {
   Geometry geometry;
   geometry.batch = planes.ndim() == static_cast<int>(axes.size()) + 2 ? planes.shape[0] : 1;
   geometry.groups = groups;

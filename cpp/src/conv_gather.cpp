@@ -29,7 +29,9 @@ class Numbering {
 template <class T, class S>
 void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& kernels) {
   std::vector<std::unique_ptr<GatherEngine<T, S>>> engines;
-  for (const GatherProblem<T>& problem : problems) engines.push_back(std::make_unique<GatherEngine<T, S>>(problem, kernels, kPackedBytes / static_cast<Index>(problems.size())));
+  const Index share = kPackedBytes / std::max<Index>(1, static_cast<Index>(problems.size()));
+  for (const GatherProblem<T>& problem : problems)
+    engines.push_back(std::make_unique<GatherEngine<T, S>>(problem, kernels, share));
   std::vector<GatherProblem<T>> refused;
   for (;;) {
     std::vector<GatherEngine<T, S>*> active;
@@ -79,6 +81,27 @@ GatherProblem<T> common(const Geometry& geometry, const T* bias, Index bias_stri
   return problem;
 }
 
+// Takes the residue after the problem's as one more variant of its output channels, if it meets the same cells and the
+// problem has few output channels otherwise.
+template <class T>
+bool add_variant(GatherProblem<T>& problem, const Gather& next) {
+  constexpr Index few = 16, most = 256;
+  const Index channels = problem.rows / problem.variants;
+  const GatherAxis &mine = problem.gather.back(), &other = next.back();
+  const Index distance = other.out_start - mine.out_start;
+  if (channels >= few || problem.rows + channels > most || mine.tap.empty()) return false;
+  if (distance != problem.variants || mine.offset != other.offset || mine.positions != other.positions) return false;
+  for (std::size_t t = 0; t < mine.tap.size(); ++t)
+    if (other.tap[t] - mine.tap[t] != distance) return false;
+  for (std::size_t axis = 0; axis + 1 < next.size(); ++axis)
+    if (problem.gather[axis].out_start != next[axis].out_start) return false;
+  problem.variants += 1;
+  problem.rows += channels;
+  problem.out_variant = problem.out.spatial.back();
+  for (Source<T>& source : problem.sources) source.variant = source.spatial.back();
+  return true;
+}
+
 }  // namespace
 
 template <class T>
@@ -91,7 +114,7 @@ void output_product(const Geometry& geometry, const std::vector<Operand<T>>& ope
   for (const Operand<T>& operand : operands) {
     const Filters<const T>& filters = operand.filters;
     problem.sources.push_back({operand.planes, filters.data, filters.out, filters.in,
-                               geometry.out_channels * filters.out, filters.spatial});
+                               geometry.out_channels * filters.out, 0, filters.spatial});
   }
   run<T>({problem}, precision);
 }
@@ -105,18 +128,19 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
   for (const Operand<T>& operand : operands) {
     const Filters<const T>& filters = operand.filters;
     problem.sources.push_back({operand.planes, filters.data, filters.in, filters.out,
-                               geometry.out_channels * filters.out, filters.spatial});
+                               geometry.out_channels * filters.out, 0, filters.spatial});
   }
-  std::vector<Gather> gathers = input_gathers(geometry);
-  constexpr std::size_t together = 16;  // enough to keep threads busy, few enough to pack at a time
-  for (std::size_t begin = 0; begin < gathers.size(); begin += together) {
-    std::vector<GatherProblem<T>> problems;
-    for (std::size_t i = begin; i < std::min(begin + together, gathers.size()); ++i) {
-      problems.push_back(problem);
-      problems.back().gather = std::move(gathers[i]);
+  std::vector<GatherProblem<T>> problems;
+  for (Gather& gather : input_gathers(geometry)) {
+    if (!problems.empty() && add_variant(problems.back(), gather)) continue;
+    if (problems.size() == 16) {  // enough to keep threads busy, few enough to pack at a time
+      run(std::move(problems), precision);
+      problems.clear();
     }
-    run(std::move(problems), precision);
+    problems.push_back(problem);
+    problems.back().gather = std::move(gather);
   }
+  run(std::move(problems), precision);
 }
 
 #define HALFULP_INSTANTIATE(T)                                                                                       \

@@ -88,7 +88,9 @@ GatherAxis residue_axis(const Axis& axis, Index residue) {
   return gather;
 }
 
-bool plain(const Axis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.size == axis.output; }
+bool plain(const Axis& axis) {
+  return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.size == axis.output;
+}
 
 }  // namespace
 
@@ -98,12 +100,14 @@ void merge_plain_axes(Geometry& geometry, const std::vector<std::vector<Index>*>
     Axis& inner = geometry.axes[i];
     Axis& outer = geometry.axes[i - 1];
     bool joins = plain(inner) && plain(outer);
-    for (const std::vector<Index>* strides : plane_strides) joins = joins && (*strides)[i - 1] == (*strides)[i] * inner.size;
+    for (const std::vector<Index>* strides : plane_strides)
+      joins = joins && (*strides)[i - 1] == (*strides)[i] * inner.size;
     if (!joins) continue;
     outer.size = outer.output = outer.size * inner.size;
-    geometry.axes.erase(geometry.axes.begin() + static_cast<std::ptrdiff_t>(i));
-    for (std::vector<Index>* strides : plane_strides) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(i - 1));
-    for (std::vector<Index>* strides : filter_strides) strides->erase(strides->begin() + static_cast<std::ptrdiff_t>(i - 1));
+    const auto place = static_cast<std::ptrdiff_t>(i);
+    geometry.axes.erase(geometry.axes.begin() + place);
+    for (std::vector<Index>* strides : plane_strides) strides->erase(strides->begin() + place - 1);
+    for (std::vector<Index>* strides : filter_strides) strides->erase(strides->begin() + place - 1);
   }
 }
 
@@ -202,10 +206,11 @@ void SlabPlan::plan(const Gather& gather, const Tile& tile, bool unit_step) {
   cells_ = 1;
   std::vector<std::vector<Index>> taps(axes_.size()), positions(axes_.size());
   for (int axis = ndim - 1; axis >= 0; --axis) {
-    const SlabAxis& slab = axes_[static_cast<std::size_t>(axis)];
+    const auto place = static_cast<std::size_t>(axis);
+    const SlabAxis& slab = axes_[place];
     strides_[axis] = cells_;
-    for (const Index tap : slab.tap) taps[static_cast<std::size_t>(axis)].push_back(tap * cells_);
-    for (Index q = 0; q < tile.count[axis]; ++q) positions[static_cast<std::size_t>(axis)].push_back(q * slab.step * cells_);
+    for (const Index tap : slab.tap) taps[place].push_back(tap * cells_);
+    for (Index q = 0; q < tile.count[axis]; ++q) positions[place].push_back(q * slab.step * cells_);
     cells_ *= slab.size;
   }
   combine(taps, taps_);

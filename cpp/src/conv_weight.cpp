@@ -58,9 +58,9 @@ void bias_sum(Index batch, Index channels, const std::vector<Index>& sizes, cons
   });
 }
 
-#define HALFULP_INSTANTIATE(T)                                                                                          \
-  template void weight_product<T>(const Geometry&, const Planes<const T>&, const Planes<const T>&, const Filters<T>&,   \
-                                  Precision);                                                                           \
+#define HALFULP_INSTANTIATE(T)                                                                                        \
+  template void weight_product<T>(const Geometry&, const Planes<const T>&, const Planes<const T>&, const Filters<T>&, \
+                                  Precision);                                                                         \
   template void bias_sum<T>(Index, Index, const std::vector<Index>&, const Planes<const T>&, T*, Index);
 HALFULP_INSTANTIATE(Float16)
 HALFULP_INSTANTIATE(BFloat16)

@@ -74,7 +74,9 @@ std::vector<T> numbers(std::mt19937& random, Index n, int kind) {
   std::uniform_int_distribution<int> small(-2, 2), exponent(-30, 30);
   std::vector<T> values;
   for (Index i = 0; i < n; ++i) {
-    const double x = kind == 0 ? normal(random) : kind == 1 ? small(random) : std::ldexp(normal(random), exponent(random));
+    const double x = kind == 0   ? normal(random)
+                     : kind == 1 ? small(random)
+                                 : std::ldexp(normal(random), exponent(random));
     values.push_back(round_to<T>(x));
   }
   return values;
@@ -118,8 +120,9 @@ void check_products(const Example<T>& e) {
     outputs[i].add_product(value_of(e.bias[i / static_cast<std::size_t>(e.positions()) % e.bias.size()]), 1.0);
 
   std::vector<T> y(e.y.size()), x(e.x.size()), w(e.w.size());
-  const std::vector<Operand<T>> forward{{e.template planes<const T>(e.x.data(), false), e.template filters<const T>(e.w.data())}};
-  const std::vector<Operand<T>> backward{{e.template planes<const T>(e.y.data(), true), e.template filters<const T>(e.w.data())}};
+  const auto filters = e.template filters<const T>(e.w.data());
+  const std::vector<Operand<T>> forward{{e.template planes<const T>(e.x.data(), false), filters}};
+  const std::vector<Operand<T>> backward{{e.template planes<const T>(e.y.data(), true), filters}};
   output_product<T>(e.geometry, forward, e.bias.data(), 1, e.planes(y.data(), true), Precision::correct);
   input_product<T>(e.geometry, backward, nullptr, 0, e.planes(x.data(), false), Precision::correct);
   weight_product<T>(e.geometry, forward[0].planes, backward[0].planes, e.filters(w.data()), Precision::correct);

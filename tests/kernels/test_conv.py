@@ -36,6 +36,8 @@ LARGE = [
     (Conv(2, stride=2, padding=3), (1, 3, 41, 37), (70, 3, 7, 7)),
     (Conv(2), (1, 300, 5, 4), (33, 300, 1, 1)),
     (Conv(1, stride=7), (2, 1, 1400), (20, 1, 200)),
+    (Conv(2, stride=4), (2, 3, 18, 17), (12, 3, 4, 4)),
+    (Conv(1, stride=40, padding=((3, 5),), dilation=2), (2, 2, 400), (9, 2, 50)),
     (Conv(2, padding=1, groups=6), (1, 6, 50, 45), (6, 1, 3, 3)),
     (Conv(2, padding=(2, 30), dilation=(2, 30), stride=(1, 2)), (1, 4, 12, 70), (5, 4, 3, 3)),
     (Conv(3, padding=1), (1, 5, 8, 9, 10), (10, 5, 3, 3, 3)),
@@ -102,6 +104,21 @@ def test_inputs_made_to_break_the_bound(make: Any, dtype: np.dtype[Any]) -> None
     op = Conv(2)
     cotangent = np.concatenate([x[:, :4], -x[:, :4], x[:, :1]], axis=1)
     check_against_spec(Case(op, (x, weight, None), (x, weight, None), cotangent))
+
+
+@pytest.mark.parametrize("rest", [1.0, 1e-3, 1e-6, 0.0])
+def test_long_sums_that_cancel(rest: float) -> None:
+    rng = np.random.default_rng(12)
+    half, op = 3000, Conv(1)
+    x = np.repeat(rng.standard_normal((1, 1, half)), 2, axis=2).astype(np.float32)
+    weight = rng.standard_normal((9, 1, 2 * half)).astype(np.float32)
+    weight[..., 1::2] = -weight[..., ::2]
+    weight[..., ::1000] += np.float32(rest)
+    cotangent = np.concatenate([x] * 2).reshape(1, 2, -1)
+    check_against_spec(Case(op, (x, weight, None), (x, weight, None), np.ones((1, 9, 1), np.float32)))
+    pulled = Conv(1).vjp(x, np.ones((2, 1, 1), np.float32))[1](cotangent)
+    expected = spec.vjp(Conv(1), (x, np.ones((2, 1, 1), np.float32), None), cotangent)
+    assert_same_bits(pulled[1], expected[1])
 
 
 def test_zero_sums_have_their_signs_on_blank_images() -> None:

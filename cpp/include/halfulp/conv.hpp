@@ -1,8 +1,8 @@
 // Convolution: the three products of one set of (output, tap, input cell) triples, and the sum for the bias.
 //
-// Along each axis output o, tap t and input cell i belong together when i = o * stride + t * dilation - before and i lies
-// in the input. A transposed convolution is the input product with its arguments' roles exchanged, so these functions
-// are the value, the JVP and the VJP of both operators.
+// Along each axis output o, tap t and input cell i belong together when i = o * stride + t * dilation - before and i
+// lies in the input. A transposed convolution is the input product with its arguments' roles exchanged, so these
+// functions are the value, the JVP and the VJP of both operators.
 #pragma once
 
 #include <vector>
@@ -48,8 +48,8 @@ struct Operand {
   Filters<const T> filters;
 };
 
-// Joins neighbouring axes along which the kernel is 1 and nothing is padded or skipped, where all planes allow it: a 1x1
-// convolution of images is one of rows. Gives the new strides.
+// Joins neighbouring axes along which the kernel is 1 and nothing is padded or skipped, where all planes allow it: a
+// 1x1 convolution of images is one of rows. Gives the new strides.
 void merge_plain_axes(Geometry& geometry, const std::vector<std::vector<Index>*>& plane_strides,
                       const std::vector<std::vector<Index>*>& filter_strides);
 
@@ -70,8 +70,8 @@ template <class T>
 void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
                     const Filters<T>& out, Precision precision);
 
-// out[c] = the sum over batch and space of planes[n, c, …], c over all groups' channels: the bias cotangent. Always correctly
-// rounded: it costs little beside the products.
+// out[c] = the sum over batch and space of planes[n, c, …], c over all groups' channels: the bias cotangent. Always
+// correctly rounded: it costs little beside the products.
 template <class T>
 void bias_sum(Index batch, Index channels, const std::vector<Index>& sizes, const Planes<const T>& planes, T* out,
               Index out_stride);

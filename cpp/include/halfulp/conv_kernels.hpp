@@ -61,8 +61,8 @@ struct Acceptance {
   double exact;
 };
 
-// out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number, signs
-// of zero included. Returns how many are bad.
+// out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number,
+// signs of zero included. Returns how many are bad.
 template <class T>
 using AcceptKernel = Index (*)(const double* value, const Acceptance& acceptance, T* out, std::uint8_t* bad);
 

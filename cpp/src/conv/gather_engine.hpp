@@ -91,10 +91,10 @@ class GatherEngine {
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
   void finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
-  void finish_fast(Workspace& work, Index channel, S* row, T* out);
+  void finish_fast(Workspace& work, Index group, Index row, S* sums, T* out);
   void finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low, const Tile& tile,
                       T* out);
-  Acceptance acceptance(Workspace& work, Index channel) const;
+  Acceptance acceptance(Workspace& work, Index group, Index row) const;
   void write(Workspace& work, T* plane, const Tile& tile);
   double find_exact_limit() const;
 
@@ -143,7 +143,8 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
   block_taps_ = taps_ <= kBlockDepth ? taps_ : ceil_div(taps_, ceil_div(taps_, kBlockDepth));
   if (depth_ == 0) return;
   const Index blocks = ceil_div(p_.channels, block_channels_) * ceil_div(taps_, block_taps_);
-  additions_ = static_cast<double>(block_channels_ * block_taps_ + blocks * static_cast<Index>(p_.sources.size()) + 2);
+  const Index block = std::min(block_channels_, p_.channels) * block_taps_;
+  additions_ = static_cast<double>(block + blocks * static_cast<Index>(p_.sources.size()) + 2);
   const double unit = 0x1p-53;
   gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
   for (const Source<T>& source : p_.sources) filter_offsets_.push_back(p_.filter_offsets(source));

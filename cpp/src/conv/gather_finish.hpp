@@ -16,16 +16,16 @@ void GatherEngine<T, S>::fill_without_terms() {
   Index positions = 1;
   for (const GatherAxis& axis : p_.gather) positions *= axis.positions;
   for (Index n = 0; n < p_.batch; ++n) {
-    for (Index channel = 0; channel < p_.groups * p_.rows; ++channel) {
-      const T value = p_.bias == nullptr ? round_to<T>(0.0) : p_.bias[channel * p_.bias_stride];
+    for (Index row = 0; row < p_.groups * p_.rows; ++row) {
+      const T value = p_.bias == nullptr ? round_to<T>(0.0) : p_.bias[p_.channel_of(0, row) * p_.bias_stride];
       for (Index i = 0; i < positions; ++i) {
-        Index rest = i, offset = n * p_.out.batch + channel * p_.out.channel;
+        Index rest = i, offset = 0;
         for (std::size_t axis = p_.gather.size(); axis-- > 0;) {
           const GatherAxis& one = p_.gather[axis];
           offset += (one.out_start + rest % one.positions * one.out_step) * p_.out.spatial[axis];
           rest /= one.positions;
         }
-        p_.out.data[offset] = value;
+        p_.plane(n, 0, row)[offset] = value;
       }
     }
   }
@@ -129,10 +129,11 @@ void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
   const int last = tile.count.size() - 1;
   for (int axis = 0; axis <= last; ++axis) {
     const GatherAxis& one = p_.gather[static_cast<std::size_t>(axis)];
+    const Index stride = p_.out.spatial[static_cast<std::size_t>(axis)];
     next.clear();
     for (const Index outer : work.run_offsets)
       for (Index q = 0; q < (axis == last ? 1 : tile.count[axis]); ++q)
-        next.push_back(outer + (one.out_start + (tile.first[axis] + q) * one.out_step) * p_.out.spatial[static_cast<std::size_t>(axis)]);
+        next.push_back(outer + (one.out_start + (tile.first[axis] + q) * one.out_step) * stride);
     work.run_offsets.swap(next);
   }
   work.in_one_run = p_.gather.back().out_step * p_.out.spatial.back() == 1;
@@ -150,7 +151,8 @@ void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, co
   const Index line = ceil_div(run, products_.width) * products_.width;
   if (stencil_ && line != run) {
     S* const turned = work.turned.at_least(planes * chunk.width * positions);
-    for (Index i = 0; i < planes * chunk.width * (positions / run); ++i) std::copy_n(sums + i * line, run, turned + i * run);
+    const Index lines = planes * chunk.width * (positions / run);
+    for (Index i = 0; i < lines; ++i) std::copy_n(sums + i * line, run, turned + i * run);
     sums = turned;
   } else if (!stencil_) {
     stride = odd_lines<S>(positions);
@@ -166,15 +168,15 @@ void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, co
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     for (Index j = 0; j < panel.columns; ++j) {
       S* const high = sums + (column + j) * stride;
-      const Index row = panel.first + j, channel = panel.group * p_.rows + row;
-      T* const plane = p_.out.data + n * p_.out.batch + channel * p_.out.channel;
+      const Index row = panel.first + j;
+      T* const plane = p_.plane(n, panel.group, row);
       T* const out = work.in_one_run ? plane + work.run_offsets.front() : work.rounded.at_least(positions);
       if (work.in_one_run && j + 2 < panel.columns) prefetch<true>(out, 2 * p_.out.channel, positions);
       if constexpr (std::is_same_v<S, double>) {
         if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * stride, tile, out);
-        else finish_fast(work, channel, high, out);
+        else finish_fast(work, panel.group, row, high, out);
       } else {
-        finish_fast(work, channel, high, out);
+        finish_fast(work, panel.group, row, high, out);
       }
       if (!work.in_one_run) write(work, plane, tile);
     }
@@ -183,23 +185,23 @@ void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, co
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::finish_fast(Workspace& work, Index channel, S* row, T* out) {
+void GatherEngine<T, S>::finish_fast(Workspace& work, Index group, Index row, S* sums, T* out) {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
   if (p_.bias != nullptr) {
-    const S bias = static_cast<S>(as_double(p_.bias[channel * p_.bias_stride]));
-    for (Index i = 0; i < positions; ++i) row[i] += bias;
+    const S bias = static_cast<S>(p_.bias_of(group, row));
+    for (Index i = 0; i < positions; ++i) sums[i] += bias;
   }
-  store_fast(row, positions, out);
+  store_fast(sums, positions, out);
 }
 
 template <class T, class S>
-Acceptance GatherEngine<T, S>::acceptance(Workspace& work, Index channel) const {
+Acceptance GatherEngine<T, S>::acceptance(Workspace& work, Index group, Index row) const {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  const double bias = p_.bias == nullptr ? -0.0 : as_double(p_.bias[channel * p_.bias_stride]);
+  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(group, row);
   Acceptance a{positions, {}, {}, std::abs(bias), bias, work.floors.at_least(1), gamma_, exact_.now()};
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     a.reach[s] = work.reach.at_least(1) + static_cast<Index>(s) * positions;
-    a.size[s] = filter_size_[s][static_cast<std::size_t>(channel)];
+    a.size[s] = filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)];
   }
   return a;
 }
@@ -208,9 +210,8 @@ template <class T, class S>
 void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low,
                                         const Tile& tile, T* out) {
   const Index positions = tile.positions();
-  const Index channel = group * p_.rows + row;
   std::uint8_t* const bad = work.bad.at_least(positions);
-  Acceptance a = acceptance(work, channel);
+  Acceptance a = acceptance(work, group, row);
   Index count = accept_sums(kernels_, high, low, a, out, bad);
   work.seen += positions;
   work.undecided += count;
@@ -253,19 +254,19 @@ double GatherEngine<T, S>::find_exact_limit() const {
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     const Source<T>& source = p_.sources[s];
     Sizes shape{p_.batch, p_.groups * p_.channels}, strides{source.planes.batch, source.planes.channel};
-    Sizes filter_shape{p_.groups, p_.rows, p_.channels, taps_}, filter_strides{source.group, source.row, source.channel, 1};
+    const Sizes filter_shape{p_.groups, p_.rows / p_.variants, p_.variants, p_.channels};
+    const Sizes filter_strides{source.group, source.row, source.variant, source.channel};
     for (std::size_t axis = 0; axis < p_.gather.size(); ++axis) {
       shape.push_back(p_.gather[axis].source_size);
       strides.push_back(source.planes.spatial[axis]);
     }
     double filter_bit = std::numeric_limits<double>::infinity();
-    filter_shape.resize(3);
     for (const Index offset : filter_offsets_[s])
       filter_bit = std::min(filter_bit, smallest_bit(source.filters + offset, filter_shape, filter_strides));
     grid = std::min(grid, smallest_bit(source.planes.data, shape, strides) * filter_bit);
   }
   if (p_.bias != nullptr)
-    grid = std::min(grid, smallest_bit(p_.bias, Sizes{p_.groups * p_.rows}, Sizes{p_.bias_stride}));
+    grid = std::min(grid, smallest_bit(p_.bias, Sizes{p_.groups * p_.rows / p_.variants}, Sizes{p_.bias_stride}));
   return exact_limit(grid, additions_, twofold_);
 }
 

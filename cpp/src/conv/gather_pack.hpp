@@ -13,12 +13,13 @@ void GatherEngine<T, S>::make_panels() {
   const Index most = stencil_ ? kMaxStencilChannels : products_.vectors;
   const Index lanes = ceil_div(p_.rows, lane);
   const Index pieces = ceil_div(lanes, most);
+  const Index chunk_width = std::min(kChunkBytes, packed_bytes_) / (depth_ * static_cast<Index>(sizeof(S)));
   for (Index group = 0; group < p_.groups; ++group) {
     Index first = 0;
     for (Index piece = 0; piece < pieces; ++piece) {
       const Index width = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * lane;
       const Index columns = std::min(width, p_.rows - first);
-      const bool join = piece > 0 && (chunks_.back().width + width) * depth_ * static_cast<Index>(sizeof(S)) <= std::min(kChunkBytes, packed_bytes_);
+      const bool join = piece > 0 && chunks_.back().width + width <= chunk_width;
       const Index number = static_cast<Index>(panels_.size());
       if (!join) chunks_.push_back({number, number, 0});
       chunks_.back().end = number + 1;
@@ -56,7 +57,8 @@ Index GatherEngine<T, S>::pack_count() const {
 
 template <class T, class S>
 void GatherEngine<T, S>::pack_panel(Index number, Buffer<S>& lines) {
-  const Panel& panel = panels_[static_cast<std::size_t>(chunks_[static_cast<std::size_t>(batch_begin_)].begin + number)];
+  const Index first = chunks_[static_cast<std::size_t>(batch_begin_)].begin;
+  const Panel& panel = panels_[static_cast<std::size_t>(first + number)];
   const Index run = taps_ * p_.channels;
   S* const line = lines.at_least(run * panel.width);
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
@@ -76,7 +78,7 @@ void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* l
   const Source<T>& source = p_.sources[s];
   const auto load = load_kernel<T, S>(kernels_);
   const std::vector<Index>& offsets = filter_offsets_[s];
-  const T* data = source.filters + group * source.group + row * source.row;
+  const T* data = p_.filter(source, group, row);
   const bool run = offsets.back() - offsets.front() == taps_ - 1;  // offsets increase in steps of at least one
   if (run && std::is_sorted(offsets.begin(), offsets.end()) && (source.channel == taps_ || p_.channels == 1))
     return load(data + offsets.front(), 1, taps_ * p_.channels, line);
@@ -92,7 +94,8 @@ void GatherEngine<T, S>::measure_filter(std::size_t s, Index group, Index row, c
   if constexpr (std::is_same_v<S, double>) {
     size = kernels_.sum_magnitudes(line, run);
     if (!std::isfinite(size)) finite_filters_ = false;
-    if (by_position_) size = twofold_ ? kernels_.largest_magnitude(line, run) : std::sqrt(kernels_.sum_squares(line, run));
+    if (by_position_ && twofold_) size = kernels_.largest_magnitude(line, run);
+    else if (by_position_) size = std::sqrt(kernels_.sum_squares(line, run));
   } else {
     S largest[8] = {};  // only finiteness is asked for; a NaN or an infinity times zero is NaN
     Index k = 0;

@@ -17,9 +17,12 @@ struct Source {
   Index row = 0;      // filter stride from one output channel to the next
   Index channel = 0;  // from one source channel to the next
   Index group = 0;    // from one group to the next
+  Index variant = 0;  // from one variant to the next
   std::vector<Index> spatial;
 };
 
+// Output row j of a group is variant j % variants of output channel j / variants: residues that meet the same cells
+// with other taps are output channels like others.
 template <class T>
 struct GatherProblem {
   Mode mode = Mode::wide;
@@ -28,12 +31,22 @@ struct GatherProblem {
   Index groups = 1;
   Index channels = 0;  // of the sources, per group
   Index rows = 0;      // of the output, per group
+  Index variants = 1;
+  Index out_variant = 0;  // output elements from one variant to the next
   std::vector<Source<T>> sources;
   const T* bias = nullptr;
   Index bias_stride = 0;
   Planes<T> out;
 
   Index taps() const { return tap_count(gather); }
+  Index channel_of(Index group, Index row) const { return (group * rows + row) / variants; }
+  const T* filter(const Source<T>& source, Index group, Index row) const {
+    return source.filters + group * source.group + row / variants * source.row + row % variants * source.variant;
+  }
+  T* plane(Index n, Index group, Index row) const {
+    return out.data + n * out.batch + channel_of(group, row) * out.channel + row % variants * out_variant;
+  }
+  double bias_of(Index group, Index row) const { return as_double(bias[channel_of(group, row) * bias_stride]); }
 
   // The filter offset of every tap, last axis fastest.
   std::vector<Index> filter_offsets(const Source<T>& source) const {
@@ -47,12 +60,13 @@ struct GatherProblem {
     return offsets;
   }
 
-  // Calls f(weight, cell) for each product of output (n, group, row, position) until f returns false.
+  // Calls f(weights, stride, cells, stride, count) for runs of the products of output (n, group, row, position) until f
+  // returns false.
   template <class F>
-  bool for_each_product(Index n, Index group, Index row, const Sizes& position, const F& f) const {
+  bool for_each_run(Index n, Index group, Index row, const Sizes& position, const F& f) const {
     for (const Source<T>& source : sources) {
       for (Index c = 0; c < channels; ++c) {
-        const T* weights = source.filters + group * source.group + row * source.row + c * source.channel;
+        const T* weights = filter(source, group, row) + c * source.channel;
         const T* cells = source.planes.data + n * source.planes.batch + (group * channels + c) * source.planes.channel;
         if (!walk_axis(source, 0, weights, cells, position, f)) return false;
       }
@@ -64,42 +78,43 @@ struct GatherProblem {
   // exact, `trusted` that an infinity or NaN can only come from the terms.
   T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact, bool trusted) const {
     if (trusted && !std::isfinite(value)) return round_to<T>(value);
-    const double first = bias == nullptr ? -0.0 : as_double(bias[(group * rows + row) * bias_stride]);
-    const auto walk = [&](const auto& f) { for_each_product(n, group, row, position, f); };
+    const double first = bias == nullptr ? -0.0 : bias_of(group, row);
+    const auto walk = [&](const auto& f) { return for_each_run(n, group, row, position, f); };
     ZeroTerms zeros(exact, bias != nullptr, first);
     if (value == 0) {
-      walk([&](T w, T x) { return zeros.look_at(as_double(w), as_double(x)); });
+      walk(one_by_one<T>([&](double w, double x) { return zeros.look_at(w, x); }));
       if (zeros.known()) return round_to<T>(zeros.sum());
     }
-    if (!std::isfinite(value) && !walk_finds_no_nan(n, group, row, position)) return round_to<T>(value - value);
-    const auto products = [&](const auto& add) {
-      walk([&](T w, T x) { return add(as_double(w), as_double(x)), true; });
-    };
-    return round_products<T>(products, bias == nullptr ? nullptr : &first);
+    // Most sums that are NaN have a NaN among their first terms.
+    if (!std::isfinite(value) && !walk(one_by_one<T>([](double w, double x) { return w == w && x == x; })))
+      return round_to<T>(value - value);
+    return round_products<T>(walk, bias == nullptr ? nullptr : &first);
   }
 
  private:
-  // Most sums that are NaN have a NaN among their first terms.
-  bool walk_finds_no_nan(Index n, Index group, Index row, const Sizes& position) const {
-    return for_each_product(n, group, row, position, [](T w, T x) {
-      const double a = as_double(w), b = as_double(x);
-      return a == a && b == b;
-    });
-  }
 
   template <class F>
   bool walk_axis(const Source<T>& source, std::size_t axis, const T* weights, const T* cells, const Sizes& position,
                  const F& f) const {
-    if (axis == gather.size()) return f(*weights, *cells);
     const GatherAxis& one = gather[axis];
     const Index start = position[static_cast<int>(axis)] * one.step;
-    for (std::size_t t = 0; t < one.tap.size(); ++t) {
+    const auto real = [&](std::size_t t) {
       const Index cell = start + one.offset[t];
-      if (cell < 0 || cell >= one.source_size) continue;
-      if (!walk_axis(source, axis + 1, weights + one.tap[t] * source.spatial[axis],
-                     cells + cell * source.planes.spatial[axis], position, f))
-        return false;
+      return cell >= 0 && cell < one.source_size;
+    };
+    std::size_t begin = 0, end = one.tap.size();  // the taps that meet a real cell are neighbours
+    while (begin < end && !real(begin)) ++begin;
+    while (begin < end && !real(end - 1)) --end;
+    const auto weight = [&](std::size_t t) { return weights + one.tap[t] * source.spatial[axis]; };
+    const auto cell = [&](std::size_t t) { return cells + (start + one.offset[t]) * source.planes.spatial[axis]; };
+    if (axis + 1 == gather.size()) {  // and lie evenly
+      if (begin == end) return true;
+      if (begin + 1 == end) return f(weight(begin), 0, cell(begin), 0, 1);
+      return f(weight(begin), weight(begin + 1) - weight(begin), cell(begin), cell(begin + 1) - cell(begin),
+               static_cast<Index>(end - begin));
     }
+    for (std::size_t t = begin; t < end; ++t)
+      if (!walk_axis(source, axis + 1, weight(t), cell(t), position, f)) return false;
     return true;
   }
 };

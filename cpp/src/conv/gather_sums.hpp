@@ -27,7 +27,8 @@ void GatherEngine<T, S>::run_task(Workspace& work, Index task) {
   const Index chunks = batch_end_ - batch_begin_;
   const Index n = task % p_.batch, rest = task / p_.batch;
   const Index number = stencil_ ? rest / chunks : rest % tiling_.count();
-  const Chunk& chunk = chunks_[static_cast<std::size_t>(batch_begin_ + (stencil_ ? rest % chunks : rest / tiling_.count()))];
+  const Index chunk_number = batch_begin_ + (stencil_ ? rest % chunks : rest / tiling_.count());
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(chunk_number)];
   const Tile tile = tiling_.tile(number);
   if (work.engine != this || work.tile != number) {
     work.engine = this;
@@ -86,8 +87,10 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
         if (by_position_) add_sizes(work, slab, layout, count);
       }
       work.rows.resize(static_cast<std::size_t>(padded));
-      for (Index i = 0; i < padded; ++i)
-        work.rows[static_cast<std::size_t>(i)] = slab + cells[static_cast<std::size_t>(std::min(i, positions - 1))] * layout.cell;
+      for (Index i = 0; i < padded; ++i) {
+        const Index cell = cells[static_cast<std::size_t>(std::min(i, positions - 1))];
+        work.rows[static_cast<std::size_t>(i)] = slab + cell * layout.cell;
+      }
       for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
         const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
         matrix_block(work, chunk, first_k, work.offsets.data() + k, depth, first_block);
@@ -109,7 +112,8 @@ void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index
     const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
     const auto matrix = products_.matrix[panel.width / products_.width - 1];
     for (Index r = 0; r < padded; r += products_.rows)
-      matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride, padded * work.stride, first);
+      matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride,
+             padded * work.stride, first);
     column += panel.width;
   }
 }

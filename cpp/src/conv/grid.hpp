@@ -1,7 +1,7 @@
-// When is a sum of products exact? If every product is a multiple of some power of two g and the magnitudes add up to less
-// than 2^53 g, no addition rounds. Pictures with integer values and simple filters are such data, and full of exact zeros
-// and ties, which no error bound could decide. The power of two costs a pass over the data, so it is looked for only
-// when many outputs were undecided.
+// When is a sum of products exact? If every product is a multiple of some power of two g and the magnitudes add up to
+// less than 2^53 g, no addition rounds. Pictures with integer values and simple filters are such data, and full of
+// exact zeros and ties, which no error bound could decide. The power of two costs a pass over the data, so it is looked
+// for only when many outputs were undecided.
 #pragma once
 
 #include <atomic>

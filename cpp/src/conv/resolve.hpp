@@ -1,5 +1,5 @@
-// The outputs that a fast sum could not decide: their terms are walked one by one. Most are settled by a twofold sum with
-// its own bound; the rest by exact arithmetic. The proofs stand in docs/explanation/error-bounds-convolution.md.
+// The outputs that a fast sum could not decide: their terms are walked one by one. Most are settled by a twofold sum
+// with its own bound; the rest by exact arithmetic. The proofs stand in docs/explanation/error-bounds-convolution.md.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +27,20 @@ class TwofoldTerms {
     waiting_[waiting_count_++] = x;
     if (waiting_count_ == kBlock) add_block();
   }
+  // The products of n pairs, which must be exact.
+  template <class T>
+  void add_products(const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+    while (n > 0) {
+      const int count = static_cast<int>(std::min<Index>(n, kBlock - waiting_count_));
+      double* const out = waiting_ + waiting_count_;
+      for (int i = 0; i < count; ++i) out[i] = as_double(a[i * a_stride]) * as_double(b[i * b_stride]);
+      waiting_count_ += count;
+      if (waiting_count_ == kBlock) add_block();
+      a += count * a_stride;
+      b += count * b_stride;
+      n -= count;
+    }
+  }
 
   // The sum lies within D^2 2^-105 size of high + low, where D additions are the most that a term passes through. Where
   // that leaves no doubt, `high` moved to an odd neighbour in the direction of `low` rounds as the exact sum does.
@@ -35,14 +49,15 @@ class TwofoldTerms {
     constexpr double infinity = std::numeric_limits<double>::infinity();
     std::fill(waiting_ + waiting_count_, waiting_ + kBlock, 0.0);
     add_block();
+    fold();
     double high = 0, low = 0, size = 0;
     for (int lane = 0; lane < kWidth; ++lane) {
-      const TwoDoubles sum = two_sum(high, high_[lane]);
+      const TwoDoubles sum = two_sum(high, total_high_[lane]);
       high = sum.high;
-      low += sum.low + low_[lane];
+      low += sum.low + total_low_[lane];
       size += size_[lane];
     }
-    const double additions = blocks_ * (kBlock / kWidth) + 2 * kWidth + 2;
+    const double additions = kFold * (kBlock / kWidth) + folds_ + 2 * kWidth + 2;
     const double error = 2 * additions * additions * 0x1p-106 * size;
     const TwoDoubles sum = two_sum(high, low);
     if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
@@ -59,6 +74,7 @@ class TwofoldTerms {
 
  private:
   static constexpr int kWidth = 8, kBlock = 64;
+  static constexpr int kFold = 64;  // blocks that are added up before they join the rest
 
   void add_block() {
     for (int i = 0; i < kBlock; i += kWidth) {
@@ -70,14 +86,26 @@ class TwofoldTerms {
         size_[lane] += std::abs(x);
       }
     }
-    blocks_ += 1;
     waiting_count_ = 0;
+    if (++blocks_ == kFold) fold();
+  }
+
+  void fold() {
+    for (int lane = 0; lane < kWidth; ++lane) {
+      const TwoDoubles sum = two_sum(total_high_[lane], high_[lane]);
+      total_high_[lane] = sum.high;
+      total_low_[lane] += sum.low + low_[lane];
+      high_[lane] = low_[lane] = 0;
+    }
+    blocks_ = 0;
+    folds_ += 1;
   }
 
   double high_[kWidth] = {}, low_[kWidth] = {}, size_[kWidth] = {};
+  double total_high_[kWidth] = {}, total_low_[kWidth] = {};
   double waiting_[kBlock];
-  int waiting_count_ = 0;
-  double blocks_ = 0;
+  int waiting_count_ = 0, blocks_ = 0;
+  double folds_ = 0;
 };
 
 // Decides about a sum that came out as zero, term by term: the sum of an exact zero is +0 unless every term is -0.
@@ -103,21 +131,38 @@ class ZeroTerms {
   bool exact_, any_, all_zero_ = true, negative_ = true;
 };
 
-// The correctly rounded sum of the products that `walk` passes to its argument, and of `bias` unless it is null.
-// Products of numbers up to float32 are exact in double, so a twofold sum of them comes first.
+// The correctly rounded sum of the products that `walk` passes to its argument in runs (a, stride, b, stride, n), and
+// of `bias` unless it is null. Products of numbers up to float32 are exact in double, so a twofold sum of them comes
+// first.
 template <class T, class Walk>
 T round_products(const Walk& walk, const double* bias) {
   if constexpr (!std::is_same_v<T, double>) {
     TwofoldTerms sum;
     T result;
-    walk([&](double a, double b) { sum.add(a * b); });
+    walk([&](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+      sum.add_products(a, a_stride, b, b_stride, n);
+      return true;
+    });
     if (bias != nullptr) sum.add(*bias);
     if (sum.round(result)) return result;
   }
   typename ExactSums<T>::products sum;
-  walk([&](double a, double b) { sum.add_product(a, b); });
+  walk([&](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+    for (Index i = 0; i < n; ++i) sum.add_product(as_double(a[i * a_stride]), as_double(b[i * b_stride]));
+    return true;
+  });
   if (bias != nullptr) sum.add_product(*bias, 1.0);
   return sum.template round<T>();
+}
+
+// Calls f(a, b) for the pairs of a run until it returns false.
+template <class T, class F>
+auto one_by_one(const F& f) {
+  return [&f](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+    for (Index i = 0; i < n; ++i)
+      if (!f(as_double(a[i * a_stride]), as_double(b[i * b_stride]))) return false;
+    return true;
+  };
 }
 
 // The value of the lowest set bit of a finite nonzero number; infinity for 0, infinity and NaN, which impose nothing.

@@ -40,9 +40,10 @@ const ProductKernels<S>& product_kernels(const ConvKernels& kernels, Mode mode) 
 // Rounds sums to the output's type.
 template <class T, class S>
 void store_fast(const S* sums, Index n, T* out) {
+  constexpr bool single = std::is_same_v<S, float>;
   if constexpr (std::is_same_v<T, S>) std::copy_n(sums, n, out);
-  else if constexpr (std::is_same_v<T, Float16> && std::is_same_v<S, float>) select_convert_kernels().to_f16(sums, out, n);
-  else if constexpr (std::is_same_v<T, BFloat16> && std::is_same_v<S, float>) select_convert_kernels().to_bf16(sums, out, n);
+  else if constexpr (std::is_same_v<T, Float16> && single) select_convert_kernels().to_f16(sums, out, n);
+  else if constexpr (std::is_same_v<T, BFloat16> && single) select_convert_kernels().to_bf16(sums, out, n);
   else for (Index i = 0; i < n; ++i) out[i] = round_to<T>(static_cast<double>(sums[i]));
 }
 
@@ -117,7 +118,8 @@ class Stager {
     const Index to = plan_.stride(static_cast<int>(axis)) * layout_.cell;
     for (const Segment& segment : plan_.axes()[axis].segments) {
       // The cells of the segment that are real: [low, high).
-      const Index low = std::clamp<Index>(segment.source >= 0 ? 0 : ceil_div(-segment.source, segment.step), 0, segment.count);
+      const Index missing = segment.source >= 0 ? 0 : ceil_div(-segment.source, segment.step);
+      const Index low = std::clamp<Index>(missing, 0, segment.count);
       const Index room = size - segment.source;
       const Index high = std::clamp<Index>(room <= 0 ? 0 : ceil_div(room, segment.step), low, segment.count);
       S* out = slab + segment.begin * to;
@@ -146,8 +148,8 @@ class Stager {
   Index ahead_ = 0;  // from a channel to the one that is prefetched
 };
 
-// Memory of one thread, kept between its tasks; aligned to cache lines. New memory holds zeros if `Zeroed` (a slab is read
-// a little beyond its cells), anything otherwise.
+// Memory of one thread, kept between its tasks; aligned to cache lines. New memory holds zeros if `Zeroed` (a slab is
+// read a little beyond its cells), anything otherwise.
 template <class S, bool Zeroed = false>
 class Buffer {
  public:

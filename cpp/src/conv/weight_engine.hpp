@@ -1,6 +1,6 @@
 // The weight product: for every output channel m, input channel c and tap t, the sum over batch and positions of
-// outputs[n, m, o] * inputs[n, c, i(o, t)]. Tasks own disjoint parts of the result and walk the whole batch in one fixed
-// order, so no partial results meet. Two routes:
+// outputs[n, m, o] * inputs[n, c, i(o, t)]. Tasks own disjoint parts of the result and walk the whole batch in one
+// fixed order, so no partial results meet. Two routes:
 // - matrix: output channels in vector lanes, rows are (c, t), the sum runs over positions;
 // - dot: positions in vector lanes; for few output channels in a group (depthwise).
 #pragma once
@@ -35,6 +35,7 @@ struct WeightWorkspace {
   Index step = 1;   // input channels that are staged together
   Index width = 0;  // columns of the sums, one for each output channel and some to fill vectors
   Index plane = 0;  // the size of the sums; the distance from high to low parts
+  bool finite = false;  // whether all numbers of the task are known to be
   Index seen = 0, undecided = 0;
 };
 
@@ -69,7 +70,7 @@ class WeightEngine {
   void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
   T resolve(Index group, Index out, Index in, Index tap, double value, bool exact) const;
   template <class F>
-  bool for_each_product(Index group, Index out, Index in, Index tap, const F& f) const;
+  bool for_each_run(Index group, Index out, Index in, Index tap, const F& f) const;
   template <class F>
   bool walk_axis(std::size_t axis, Index tap, const T* output, const T* input, const F& f) const;
   // The row of the sums that belongs to an input channel of the task and a tap: stagings fill whole groups of rows.
@@ -97,8 +98,9 @@ class WeightEngine {
 };
 
 template <class T, class S>
-WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
-                                 const Filters<T>& out, Mode mode, const ConvKernels& kernels)
+WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>& inputs,
+                                 const Planes<const T>& outputs, const Filters<T>& out, Mode mode,
+                                 const ConvKernels& kernels)
     : g_(geometry),
       inputs_(inputs),
       outputs_(outputs),
@@ -189,9 +191,14 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
   }
   if (!twofold_)
     for (Index j = 0; j < work.plane; ++j) sums[j] += totals[j];
+  work.finite = !twofold_;  // the largest magnitude passes over NaN
   if (!twofold_) {
-    for (double& size : work.input_size) size = std::sqrt(size);
-    for (double& size : work.output_size) size = std::sqrt(size);
+    for (std::vector<double>* sizes : {&work.input_size, &work.output_size}) {
+      for (double& size : *sizes) {
+        work.finite = work.finite && std::isfinite(size);
+        size = std::sqrt(size);
+      }
+    }
   }
   finish(work, task);
 }
@@ -199,7 +206,8 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
 // The channels' sizes, found on the way: sums of squares; or, for twofold sums, the inputs' largest magnitudes and the
 // outputs' sums of magnitudes. Cells that several tiles stage count several times, which only loosens the bound.
 template <class T, class S>
-void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, const S* slab, const SlabLayout& layout) {
+void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, const S* slab,
+                                        const SlabLayout& layout) {
   if constexpr (std::is_same_v<S, double>) {
     if (!correct_) return;
     const Index cells = work.plan.cells();
@@ -212,7 +220,8 @@ void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index coun
         }
       } else {
         const double* const plane = slab + c * layout.channel;
-        size = twofold_ ? std::max(size, kernels_.largest_magnitude(plane, cells)) : size + kernels_.sum_squares(plane, cells);
+        if (twofold_) size = std::max(size, kernels_.largest_magnitude(plane, cells));
+        else size += kernels_.sum_squares(plane, cells);
       }
     }
   }

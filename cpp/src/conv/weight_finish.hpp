@@ -67,8 +67,8 @@ void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index 
   }
 }
 
-// A sum that is not finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the
-// staged cells.
+// A sum that is not finite is formed again: an infinity may have met a zero that is no term, in the padding or beside
+// the staged cells.
 template <class T, class S>
 void WeightEngine<T, S>::finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap) {
   const S* const sums = work.high.at_least(1);
@@ -91,15 +91,17 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
   double* const high = work.high.at_least(1);
   T* const out = work.rounded.at_least(1);
   std::uint8_t* const bad = work.bad.at_least(task.outs);
-  const Index count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+  Index count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
   work.seen += task.outs;
   work.undecided += count;
   if (work.undecided >= 64 && work.undecided * 16 > work.seen && !exact_.known()) {
     exact_.find([&] { return find_exact_limit(); });
     a.exact = exact_.now();
-    accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+    count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
   }
+  if (count == 0 && work.finite) return;
   for (Index m = 0; m < task.outs; ++m) {
+    if (bad[m] == 0 && work.finite) continue;
     const bool exact = reach == 0 || sizes[m] == 0 || reach * sizes[m] < a.exact;
     const double value = twofold_ ? high[m] + work.low.at_least(1)[m] : high[m];
     if (bad[m] != 0 || !std::isfinite(value))
@@ -110,23 +112,28 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
 template <class T, class S>
 template <class F>
 bool WeightEngine<T, S>::walk_axis(std::size_t axis, Index tap, const T* output, const T* input, const F& f) const {
-  if (axis == gather_.size()) return f(*output, *input);
   Index inner = 1;
-  for (std::size_t later = axis + 1; later < gather_.size(); ++later) inner *= static_cast<Index>(gather_[later].tap.size());
+  for (std::size_t later = axis + 1; later < gather_.size(); ++later)
+    inner *= static_cast<Index>(gather_[later].tap.size());
   const GatherAxis& one = gather_[axis];
   const Index offset = one.offset[static_cast<std::size_t>(tap / inner)];
-  for (Index q = 0; q < one.positions; ++q) {
-    const Index cell = q * one.step + offset;
-    if (cell < 0 || cell >= one.source_size) continue;
-    if (!walk_axis(axis + 1, tap % inner, output + q * outputs_.spatial[axis], input + cell * inputs_.spatial[axis], f))
-      return false;
-  }
+  // The positions that meet a real cell: [begin, end).
+  const Index begin = offset >= 0 ? 0 : ceil_div(-offset, one.step);
+  const Index room = one.source_size - offset;
+  const Index end = room <= 0 ? 0 : std::min(one.positions, ceil_div(room, one.step));
+  if (begin >= end) return true;
+  output += begin * outputs_.spatial[axis];
+  input += (begin * one.step + offset) * inputs_.spatial[axis];
+  const Index step = one.step * inputs_.spatial[axis];
+  if (axis + 1 == gather_.size()) return f(output, outputs_.spatial[axis], input, step, end - begin);
+  for (Index q = begin; q < end; ++q, output += outputs_.spatial[axis], input += step)
+    if (!walk_axis(axis + 1, tap % inner, output, input, f)) return false;
   return true;
 }
 
 template <class T, class S>
 template <class F>
-bool WeightEngine<T, S>::for_each_product(Index group, Index out, Index in, Index tap, const F& f) const {
+bool WeightEngine<T, S>::for_each_run(Index group, Index out, Index in, Index tap, const F& f) const {
   for (Index n = 0; n < g_.batch; ++n) {
     const T* const output = outputs_.data + n * outputs_.batch + (group * g_.out_channels + out) * outputs_.channel;
     const T* const input = inputs_.data + n * inputs_.batch + (group * g_.in_channels + in) * inputs_.channel;
@@ -138,14 +145,12 @@ bool WeightEngine<T, S>::for_each_product(Index group, Index out, Index in, Inde
 template <class T, class S>
 T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value,
                               bool exact) const {
+  const auto walk = [&](const auto& f) { return for_each_run(group, out, in, tap, f); };
   if (value == 0) {
     ZeroTerms zeros(exact, false, 0);
-    for_each_product(group, out, in, tap, [&](T y, T x) { return zeros.look_at(as_double(y), as_double(x)); });
+    walk(one_by_one<T>([&](double y, double x) { return zeros.look_at(y, x); }));
     if (zeros.known()) return round_to<T>(zeros.sum());
   }
-  const auto walk = [&](const auto& add) {
-    for_each_product(group, out, in, tap, [&](T y, T x) { return add(as_double(y), as_double(x)), true; });
-  };
   return round_products<T>(walk, nullptr);
 }
 
@@ -159,8 +164,9 @@ double WeightEngine<T, S>::find_exact_limit() const {
     out_shape.push_back(g_.axes[axis].output);
     out_strides.push_back(outputs_.spatial[axis]);
   }
-  const double grid = smallest_bit(inputs_.data, in_shape, in_strides) * smallest_bit(outputs_.data, out_shape, out_strides);
-  return exact_limit(grid, additions_, twofold_);
+  const double in_bit = smallest_bit(inputs_.data, in_shape, in_strides);
+  const double out_bit = smallest_bit(outputs_.data, out_shape, out_strides);
+  return exact_limit(in_bit * out_bit, additions_, twofold_);
 }
 
 }  // namespace halfulp::conv

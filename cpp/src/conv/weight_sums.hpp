@@ -57,7 +57,8 @@ void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, In
     for (const Index cell : work.plan.position_cells()) work.offsets.push_back(cell * layout.cell);
     work.rows.clear();
     for (Index c = 0; c < count; ++c)
-      for (const Index cell : work.plan.tap_cells()) work.rows.push_back(slab + c * layout.channel + cell * layout.cell);
+      for (const Index cell : work.plan.tap_cells())
+        work.rows.push_back(slab + c * layout.channel + cell * layout.cell);
     // The kernel takes whole groups of rows; sums of the rows that fill up the last group are never looked at.
     while (static_cast<Index>(work.rows.size()) % products_.rows != 0) work.rows.push_back(work.rows.back());
     measure_inputs(work, first, count, slab, layout);

@@ -73,8 +73,8 @@ Index accept_sources(const double* __restrict value, const conv::Acceptance& giv
 }
 
 template <int Sources>
-Index accept_twofold_sources(const double* __restrict highs, const double* __restrict lows, const conv::Acceptance& given,
-                             double* __restrict out, std::uint8_t* __restrict bad) {
+Index accept_twofold_sources(const double* __restrict highs, const double* __restrict lows,
+                             const conv::Acceptance& given, double* __restrict out, std::uint8_t* __restrict bad) {
   const conv::Acceptance a = given;
   const double least = std::numeric_limits<double>::min();  // keeps a bound of nonzero factors from vanishing
   for (Index i = 0; i < a.n; ++i) {

@@ -114,8 +114,8 @@ void dot_taps(const typename Sum::Scalar* values, const typename Sum::Scalar* ce
 }
 
 template <class Sum>
-void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, const Index* offset, Index taps, Index n,
-         typename Sum::Scalar* c, Index plane) {
+void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, const Index* offset, Index taps,
+         Index n, typename Sum::Scalar* c, Index plane) {
   switch (taps) {
     case 1: return dot_taps<Sum, 1>(values, cells, offset, n, c, plane);
     case 2: return dot_taps<Sum, 2>(values, cells, offset, n, c, plane);
