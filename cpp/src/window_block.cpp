@@ -7,28 +7,17 @@
 namespace halfulp {
 namespace {
 
-// The exponent of a magnitude given as bits: |x| lies in [2^e, 2^(e+1)), or below 2^(e+1) if it is subnormal.
-template <class Source>
-int exponent_of(std::uint64_t bits) {
-  using F = format_of<Source>;
-  const int field = static_cast<int>(bits >> (F::precision - 1));
-  return std::max(field, 1) - F::max_exponent;
-}
-
 constexpr Index kBatch = Index{1} << 12;  // sums that are divided together
 
 }  // namespace
 
 template <class T>
 WindowBlock<T>::WindowBlock(const SumPlan& plan, const WindowLayout& layout)
-    : plan_(plan), layout_(layout), kernels_(select_sum_kernels()), depth_(static_cast<int>(layout.axes.size())) {
-  terms_log2_ = 0.0;
-  for (const SumAxis* axis : layout.axes)
-    terms_log2_ += std::log2(static_cast<double>(axis->largest_count() + 1) * axis->largest_weight());
-  divisor_log2_ = plan.divisor != 0 ? std::log2(std::abs(static_cast<double>(plan.divisor))) : 0.0;
-  for (const SumAxis* axis : layout.axes)
-    if (plan.divisor == 0)
-      divisor_log2_ += std::log2(1.0 + static_cast<double>(*std::max_element(axis->divisor.begin(), axis->divisor.end())));
+    : plan_(plan),
+      layout_(layout),
+      range_(plan, layout),
+      kernels_(select_sum_kernels()),
+      depth_(static_cast<int>(layout.axes.size())) {
   const auto depth = static_cast<std::size_t>(depth_);
   outputs_.resize(depth);
   slabs_.resize(depth);
@@ -67,47 +56,14 @@ Sums WindowBlock<T>::reserve(std::vector<double>& storage, Index n) const {
 
 template <class T>
 void WindowBlock<T>::run(const T* in, T* out, const BlockRange& range) {
-  range_ = range;
+  outputs_range_ = range;
   lanes_ = range.lanes;
   rows_ = cells_of(*layout_.axes.front(), range.first_begin, range.first_end);
   find_columns();
   take_source(in);
-  scanning_ = scans_as_it_sums();
-  if (scanning_) {
-    // Hope for exact sums and look at the magnitudes on the way: the source is read once.
-    smallest_.assign(static_cast<std::size_t>(width_), static_cast<magnitude_bits<Source>>(~magnitude_bits<Source>{0}));
-    largest_.assign(static_cast<std::size_t>(width_), 0);
-    bounded_ = false;
-    slide_allowed_ = false;
-    compute(out);
-    MagnitudeRange found;
-    for (const auto bits : smallest_)
-      if (bits != static_cast<magnitude_bits<Source>>(~magnitude_bits<Source>{0}))
-        found.smallest = std::min<std::uint64_t>(found.smallest, bits);
-    for (const auto bits : largest_) found.largest = std::max<std::uint64_t>(found.largest, bits);
-    scanning_ = false;
-    bounded_ = !exact_range(found);
-    if (bounded_) {
-      pending_ = 0;
-      compute(out);
-    }
-  } else {
-    choose_mode();
-    compute(out);
-  }
+  choose_mode();
+  compute(out);
   flush();
-}
-
-// Where every row is added once or twice and there are no weights.
-template <class T>
-bool WindowBlock<T>::scans_as_it_sums() const {
-  if (slab_rows_.size() > 1 || plan_.negated) return false;
-  for (const SumAxis* axis : layout_.axes)
-    if (!axis->weights.empty()) return false;
-  const SumAxis& axis = *layout_.axes[0];
-  Index added = 0;
-  for (Index o = range_.first_begin; o < range_.first_end; ++o) added += axis.count[static_cast<std::size_t>(o)];
-  return added <= 2 * (rows_.end - rows_.begin);
 }
 
 template <class T>
@@ -122,47 +78,22 @@ void WindowBlock<T>::compute(T* out) {
     if (levels_[0].low != nullptr) std::fill_n(levels_[0].low, slabs_[0], 0.0);
     if (levels_[0].bound != nullptr) std::fill_n(levels_[0].bound, slabs_[0], 0.0);
   }
-  capacity_ = std::max(kBatch, (range_.last_end - range_.last_begin) * lanes_);
+  capacity_ = std::max(kBatch, (outputs_range_.last_end - outputs_range_.last_begin) * lanes_);
   sums_ = reserve(sums_storage_, capacity_);
   work_ = reserve(work_storage_, reach_);
   if (static_cast<Index>(undecided_.size()) < capacity_) undecided_.resize(static_cast<std::size_t>(capacity_));
   first_level(out);
 }
 
-// The part of a segment whose outputs lie in [begin, end); false if there is none.
-template <class T>
-bool WindowBlock<T>::clip(SumSegment& g, Index begin, Index end) {
-  const Index skipped = g.output >= begin ? 0 : (begin - g.output + g.output_step - 1) / g.output_step;
-  g.length = std::min(g.length, g.output >= end ? 0 : (end - g.output + g.output_step - 1) / g.output_step) - skipped;
-  g.first += skipped * g.first_step;
-  g.output += skipped * g.output_step;
-  return g.length > 0;
-}
-
 // The columns that the block's windows reach, and the margins of those that are not there.
 template <class T>
 void WindowBlock<T>::find_columns() {
-  const SumAxis& axis = *layout_.axes.back();
-  Cells reach{axis.sources, 0};
-  bool any = false;
-  segments_.clear();
-  for (SumSegment g : axis.segments) {
-    if (!clip(g, range_.last_begin, range_.last_end)) continue;
-    segments_.push_back(g);
-    const Index end = g.first + (g.length - 1) * g.first_step + (g.count - 1) * g.step + 1;
-    reach = any ? Cells{std::min(reach.begin, g.first), std::max(reach.end, end)} : Cells{g.first, end};
-    any = true;
-  }
-  columns_ = {std::clamp<Index>(reach.begin, 0, axis.sources), std::clamp<Index>(reach.end, 0, axis.sources)};
-  if (!any || columns_.begin >= columns_.end) columns_ = {0, 0};
-  if (!any) reach = {0, 0};
-  width_ = (columns_.end - columns_.begin) * lanes_;
-  margin_ = (columns_.begin - reach.begin) * lanes_;
-  reach_ = (reach.end - reach.begin) * lanes_;
-  for (SumSegment& g : segments_) {
-    g.first -= reach.begin;
-    g.output -= range_.last_begin;
-  }
+  const ColumnReach found =
+      clipped_segments(*layout_.axes.back(), outputs_range_.last_begin, outputs_range_.last_end, segments_);
+  columns_ = {found.begin, found.end};
+  width_ = (found.end - found.begin) * lanes_;
+  margin_ = found.margin * lanes_;
+  reach_ = found.reach * lanes_;
 }
 
 // Views the source where its rows are contiguous numbers that kernels can read, else copies the block's part of it.
@@ -222,34 +153,6 @@ void WindowBlock<T>::take_source(const T* in) {
   for (Index i = 0; i < dense; ++i) slab_rows_[static_cast<std::size_t>(i)] = i * width_;
 }
 
-// Whether sum and low together are exact: low collects at most 2 N errors of at most 2^-53 N 2^top each and must stay
-// below 2^53 steps of the grid.
-template <class T>
-bool WindowBlock<T>::exact_pair(const MagnitudeRange& range) const {
-  using F = format_of<T>;
-  if (range.largest == 0) return true;
-  if (range.largest >= format_of<Source>::infinity) return false;
-  const int top = exponent_of<Source>(range.largest) + 1;
-  const int grid = std::max(exponent_of<Source>(range.smallest + 1) - F::precision + 1, F::tiny_exponent);
-  return top + 2 * terms_log2_ + 1 - 53 <= 53 + grid && grid > -900 && top + terms_log2_ < 1000;
-}
-
-// Whether all sums of the block are exact, given the magnitudes of its sources: below 2^(e+1), multiples of 2^grid.
-template <class T>
-bool WindowBlock<T>::exact_range(const MagnitudeRange& range) const {
-  using F = format_of<T>;
-  if (range.largest == 0) return true;
-  if (range.largest >= format_of<Source>::infinity) return false;
-  const int top = exponent_of<Source>(range.largest) + 1;
-  const int grid = std::max(exponent_of<Source>(range.smallest + 1) - F::precision + 1, F::tiny_exponent);
-  if constexpr (std::is_same_v<T, double>) {
-    return exact_pair(range);
-  } else {
-    if (std::is_same_v<T, Float16>) return top + terms_log2_ <= std::min(27, 53 + grid);
-    return top + terms_log2_ <= 53 + grid && grid - divisor_log2_ >= F::min_exponent;
-  }
-}
-
 template <class T>
 void WindowBlock<T>::scan_rows(MagnitudeRange& range) const {
   const Index rows = rows_.end - rows_.begin;
@@ -266,7 +169,7 @@ template <class T>
 void WindowBlock<T>::choose_mode() {
   MagnitudeRange range;
   scan_rows(range);
-  bounded_ = !exact_range(range);
+  bounded_ = !range_.template exact<Source>(range);
   bool weighted = plan_.negated, wide = false;
   for (int a = 0; a + 1 < depth_; ++a) wide = wide || slides(a);
   for (const SumAxis* axis : layout_.axes) weighted = weighted || !axis->weights.empty();
@@ -309,73 +212,10 @@ typename WindowBlock<T>::Position WindowBlock<T>::inner(const Position& at, int 
 template <class T>
 void WindowBlock<T>::first_level(T* out) {
   const SumAxis& axis = *layout_.axes[0];
-  if (takes_lines()) return sum_lines(out);
-  for (Index o = range_.first_begin; o < range_.first_end; ++o) {
+  for (Index o = outputs_range_.first_begin; o < outputs_range_.first_end; ++o) {
     outputs_[0] = o;
     if (axis.count[static_cast<std::size_t>(o)] > 0 && !slide_source_rows(o)) sum_source_rows(o);
     level(1, levels_[0], inner({out, 1, false, false}, 0, o));
-  }
-}
-
-// Whether lines can be left to one kernel: exact sums of two axes, in place, that no rule treats apart.
-template <class T>
-bool WindowBlock<T>::takes_lines() const {
-  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
-  if (depth_ != 2 || lanes_ != 1 || bounded_ || slide_allowed_ || plan_.negated) return false;
-  if (layout_.out_strides[1] != 1 && range_.last_end - range_.last_begin > 1) return false;
-  if (!first.weights.empty() || !last.weights.empty() || last.runs.size() != 1 || last.runs[0].empty) return false;
-  for (Index o = range_.first_begin; o < range_.first_end; ++o)
-    if (first.count[static_cast<std::size_t>(o)] == 0) return false;
-  return true;
-}
-
-template <class T>
-void WindowBlock<T>::sum_lines(T* out) {
-  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
-  const Index line = range_.last_end - range_.last_begin;
-  const bool padding = !last.padded_outputs.empty();
-  LineBlock<Source> b{};
-  b.source = source_ - rows_.begin * source_strides_[0];
-  b.row_stride = source_strides_[0];
-  b.width = width_;
-  b.first = first.first.data();
-  b.count = first.count.data();
-  b.step = first.step;
-  b.margin = margin_;
-  b.reach = reach_;
-  b.segments = segments_.data();
-  b.segment_count = static_cast<Index>(segments_.size());
-  b.line = line;
-  b.row = levels_[0];
-  b.work = work_;
-  b.smallest = scanning_ ? smallest_.data() : nullptr;
-  b.largest = scanning_ ? largest_.data() : nullptr;
-  flush();
-  b.out = sums_;
-  for (b.begin = range_.first_begin; b.begin < range_.first_end; b.begin = b.end) {
-    b.end = std::min(range_.first_end, b.begin + capacity_ / line);
-    source_kernels().sum_lines(b);
-    for (Index o = b.begin; o < b.end; ++o) {
-      const bool all = first.padded[static_cast<std::size_t>(o)] != 0;
-      if (padding || all) add_padded_zeros(sums_ + (o - b.begin) * line, all);
-    }
-    divide_lines(out, b.begin, b.end);
-  }
-}
-
-// Lines that are neighbours in memory and have one divisor are divided together.
-template <class T>
-void WindowBlock<T>::divide_lines(T* out, Index begin, Index end) {
-  const SumAxis &first = *layout_.axes[0], &last = *layout_.axes[1];
-  const Index line = range_.last_end - range_.last_begin;
-  const auto divisor = [&](Index o) {
-    return plan_.divisor != 0 ? plan_.divisor : first.divisor[static_cast<std::size_t>(o)] * last.runs[0].divisor;
-  };
-  for (Index o = begin, next; o < end; o = next) {
-    next = o + 1;
-    while (next < end && layout_.out_strides[0] == line && divisor(next) == divisor(o)) ++next;
-    T* to = out + o * layout_.out_strides[0] + range_.last_begin * layout_.out_strides[1];
-    finish_run(sums_ + (o - begin) * line, (next - o) * line, divisor(o), to, 0);
   }
 }
 
@@ -395,8 +235,6 @@ void WindowBlock<T>::sum_source_rows(Index o) {
       row_pointers_[static_cast<std::size_t>(r)] =
           source_ + (first + r * axis.step - rows_.begin) * source_strides_[0] + offset;
     source_kernels().add_rows[bounded_](row_pointers_.data(), weights, count, width_, to);
-    if (scanning_)
-      source_kernels().scan_columns(row_pointers_.data(), count, width_, smallest_.data(), largest_.data());
     to = to + reach_;
   }
 }
@@ -406,7 +244,7 @@ template <class T>
 bool WindowBlock<T>::slide_source_rows(Index o) {
   const SumAxis& axis = *layout_.axes[0];
   const auto i = static_cast<std::size_t>(o);
-  if (!slide_allowed_ || o == range_.first_begin || !slides(0) || axis.count[i - 1] == 0) return false;
+  if (!slide_allowed_ || o == outputs_range_.first_begin || !slides(0) || axis.count[i - 1] == 0) return false;
   if ((axis.first[i] - axis.first[i - 1]) % axis.step != 0 || axis.first[i] < axis.first[i - 1]) return false;
   const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step, end = axis.first[i] + axis.count[i] * axis.step;
   if (end < old_end || axis.first[i] >= old_end) return false;

@@ -10,9 +10,12 @@
 #include "halfulp/convert.hpp"
 #include "halfulp/exact_sum.hpp"
 #include "halfulp/sum_kernels.hpp"
+#include "sum_range.hpp"
 #include "window_layout.hpp"
 
 namespace halfulp {
+
+inline constexpr Index kBlockLanes = Index{1} << 11;  // lanes that are summed together at most
 
 struct BlockRange {
   Index first_begin, first_end;  // outputs of the first axis
@@ -49,23 +52,16 @@ class WindowBlock {
   };
 
   static Cells cells_of(const SumAxis& axis, Index begin, Index end);
-  static bool clip(SumSegment& segment, Index begin, Index end);
   void find_columns();
   void scan_rows(MagnitudeRange& range) const;
-  bool scans_as_it_sums() const;
   void compute(T* out);
   void take_source(const T* in);
   void choose_mode();
-  bool exact_range(const MagnitudeRange& range) const;
-  bool exact_pair(const MagnitudeRange& range) const;
   bool has_negative_zero() const;
   bool slides(int level) const;
   Index slab(int level) const { return slabs_[static_cast<std::size_t>(level)]; }
 
   void first_level(T* out);
-  bool takes_lines() const;
-  void sum_lines(T* out);
-  void divide_lines(T* out, Index begin, Index end);
   void sum_source_rows(Index o);
   bool slide_source_rows(Index o);
   void level(int level, const Sums& in, const Position& at);
@@ -88,19 +84,16 @@ class WindowBlock {
 
   const SumPlan& plan_;
   const WindowLayout& layout_;
+  SumRange<T> range_;
   const SumKernels& kernels_;
-  int depth_;         // number of axes
-  double terms_log2_;    // log2 of a bound on the number of weighted terms, sliding included
-  double divisor_log2_;  // log2 of a bound on the divisor
-  BlockRange range_{};
+  int depth_;  // number of axes
+  BlockRange outputs_range_{};
   Cells rows_{}, columns_{};
   Index lanes_ = 1;
   Index width_ = 0;   // (columns of the block) * lanes
   Index margin_ = 0;  // values of a row of sums before its first column
   Index reach_ = 0;   // all values of a row of sums, margins included
   bool bounded_ = false;
-  bool scanning_ = false;  // magnitudes are taken while rows are added
-  std::vector<magnitude_bits<Source>> smallest_, largest_;  // per column
   bool slide_allowed_ = false;
   const Source* source_ = nullptr;             // the block's first cell
   std::vector<Index> source_strides_;          // elements, per axis

@@ -75,4 +75,41 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
   return layout;
 }
 
+// The columns [begin, end) of a row that a range of outputs reads. A row of sums has margins around them, where windows
+// may begin or end: `margin` values before, `reach` in all.
+struct ColumnReach {
+  Index begin = 0, end = 0, margin = 0, reach = 0;
+};
+
+// The part of a segment whose outputs lie in [begin, end); false if there is none.
+inline bool clip(SumSegment& g, Index begin, Index end) {
+  const Index skipped = g.output >= begin ? 0 : (begin - g.output + g.output_step - 1) / g.output_step;
+  g.length = std::min(g.length, g.output >= end ? 0 : (end - g.output + g.output_step - 1) / g.output_step) - skipped;
+  g.first += skipped * g.first_step;
+  g.output += skipped * g.output_step;
+  return g.length > 0;
+}
+
+// The segments of outputs [begin, end), counted from there and from the first sum of a row.
+inline ColumnReach clipped_segments(const SumAxis& axis, Index begin, Index end, std::vector<SumSegment>& segments) {
+  segments.clear();
+  Index from = axis.sources, to = 0;
+  for (SumSegment g : axis.segments) {
+    if (!clip(g, begin, end)) continue;
+    const Index stop = g.first + (g.length - 1) * g.first_step + (g.count - 1) * g.step + 1;
+    from = segments.empty() ? g.first : std::min(from, g.first);
+    to = segments.empty() ? stop : std::max(to, stop);
+    segments.push_back(g);
+  }
+  if (segments.empty()) return {};
+  for (SumSegment& g : segments) {
+    g.first -= from;
+    g.output -= begin;
+  }
+  ColumnReach reach{std::clamp<Index>(from, 0, axis.sources), std::clamp<Index>(to, 0, axis.sources), 0, to - from};
+  if (reach.begin >= reach.end) reach.begin = reach.end = 0;
+  reach.margin = reach.begin - from;
+  return reach;
+}
+
 }  // namespace halfulp

@@ -31,7 +31,7 @@ void WindowBlock<T>::line(const Sums& in, const Position& at) {
   if (!axis.weights.empty() && !at.empty)
     kernels_.scale[mode_base<T> + bounded_](in + margin_, axis.weights.data() + columns_.begin, lanes_,
                                             columns_.end - columns_.begin);
-  if (pending_ + (range_.last_end - range_.last_begin) * lanes_ > capacity_) flush();
+  if (pending_ + (outputs_range_.last_end - outputs_range_.last_begin) * lanes_ > capacity_) flush();
   sum_line(in, at.empty);
   add_padded_zeros(sums_ + pending_, at.padded);
   line_padded_ = at.padded;
@@ -41,7 +41,7 @@ void WindowBlock<T>::line(const Sums& in, const Position& at) {
 template <class T>
 void WindowBlock<T>::sum_line(const Sums& in, bool empty) {
   const SumAxis& axis = *layout_.axes.back();
-  const Index begin = range_.last_begin, end = range_.last_end;
+  const Index begin = outputs_range_.last_begin, end = outputs_range_.last_end;
   const Sums out = sums_ + pending_;
   if (empty) return fill_zero(out, (end - begin) * lanes_);
   const int mode = mode_base<T> + bounded_;
@@ -61,7 +61,7 @@ void WindowBlock<T>::sum_line(const Sums& in, bool empty) {
 template <class T>
 void WindowBlock<T>::add_padded_zeros(const Sums& sums, bool all) const {
   const SumAxis& axis = *layout_.axes.back();
-  const Index begin = range_.last_begin, end = range_.last_end;
+  const Index begin = outputs_range_.last_begin, end = outputs_range_.last_end;
   const auto add = [&](Index o) {
     for (Index i = (o - begin) * lanes_; i < (o - begin + 1) * lanes_; ++i) sums.sum[i] += 0.0;
   };
@@ -77,7 +77,7 @@ void WindowBlock<T>::add_padded_zeros(const Sums& sums, bool all) const {
 template <class T>
 void WindowBlock<T>::finish(const Position& at) {
   const SumAxis& axis = *layout_.axes.back();
-  const Index stride = layout_.out_strides.back(), begin = range_.last_begin, end = range_.last_end;
+  const Index stride = layout_.out_strides.back(), begin = outputs_range_.last_begin, end = outputs_range_.last_end;
   const Index n = (end - begin) * lanes_;
   const bool contiguous = stride == lanes_ || end - begin == 1;
   T* out = at.out + begin * stride;
@@ -139,7 +139,7 @@ template <class T>
 T WindowBlock<T>::whole_plane_exactly(const Source* x, Index n, Index divisor) const {
   double sum = 0.0, low = 0.0;
   typename ExactSums<Source>::terms exact;
-  if (exact_pair(source_kernels().sum_all[1](x, n, {&sum, &low, nullptr}))) {
+  if (range_.template exact_pair<Source>(source_kernels().sum_all[1](x, n, {&sum, &low, nullptr}))) {
     exact.add(sum);
     if (low != 0.0) exact.add(low);
   } else {
@@ -171,7 +171,7 @@ bool WindowBlock<T>::run_whole_planes(const T* in, T* out, Index begin, Index en
         // After a plane that was too wide the next is likely to be, too: it goes to two parts at once.
         const bool wide = !inexact.empty() && inexact.back() == p - 1;
         sums_.sum[p] = 0.0;
-        if (wide || !exact_range(source_kernels().sum_all[0](in + layout_.in_offset(first + p), n, sums_ + p)))
+        if (wide || !range_.template exact<Source>(source_kernels().sum_all[0](in + layout_.in_offset(first + p), n, sums_ + p)))
           inexact.push_back(p);
       }
       finish_run(sums_, count, divisor, results, 0);
@@ -216,7 +216,7 @@ T WindowBlock<T>::resolve(const Sums& sum, Index divisor, Index line_index) {
     exact.add(sum.sum[0]);
     if (sum.low != nullptr && sum.low[0] != 0.0) exact.add(sum.low[0]);
   } else {
-    const Index output = range_.last_begin + line_index / lanes_;
+    const Index output = outputs_range_.last_begin + line_index / lanes_;
     if (line_padded_ || layout_.axes.back()->padded[static_cast<std::size_t>(output)] != 0) exact.add(0.0);
     outputs_.back() = output;
     add_cells(exact, 0, source_ + line_index % lanes_, plan_.negated ? -1 : 1);

@@ -5,12 +5,13 @@
 #include "halfulp/parallel.hpp"
 #include "window_block.hpp"
 #include "window_layout.hpp"
+#include "window_lines.hpp"
 
 namespace halfulp {
 namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
-constexpr Index kBlockWidth = Index{1} << 11;    // sums of a line: they stay in the first cache
+constexpr Index kBlockWidth = kBlockLanes;       // sums of a line: they stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
@@ -59,8 +60,10 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
+  const WindowLines<T> lines(plan, layout);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
     WindowBlock<T> block(plan, layout);
+    LineWorker<T> worker(lines);
     if (blocks == 1 && b.lane_count == 1 && block.run_whole_planes(in.as<const T>(), out.as<T>(), begin, end)) return;
     for (Index item = begin; item < end; ++item) {
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
@@ -68,7 +71,9 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
       const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
-      block.run(in.as<const T>() + layout.in_offset(plane) + lane, out.as<T>() + layout.out_offset(plane) + lane, range);
+      const T* source = in.as<const T>() + layout.in_offset(plane) + lane;
+      T* target = out.as<T>() + layout.out_offset(plane) + lane;
+      if (!lines.applies() || !worker.run(source, target, range)) block.run(source, target, range);
     }
   });
 }

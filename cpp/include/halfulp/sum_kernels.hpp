@@ -53,38 +53,13 @@ struct MagnitudeRange {
   std::uint64_t largest = 0;
 };
 
-// The bit patterns of a type's magnitudes.
-template <class Source>
-using magnitude_bits = std::conditional_t<sizeof(Source) == 4, std::uint32_t, std::uint64_t>;
-
-// Many lines of a plane at once, for the commonest case: two axes, one lane, exact sums without weights. Line o adds
-// `count[o]` rows from `first[o]` on and then its segments; sums of line o stand at out + (o - begin) * line.
-template <class Source>
-struct LineBlock {
-  const Source* source;  // row 0, first column
-  Index row_stride, width;
-  const Index* first;
-  const Index* count;
-  Index step, begin, end;
-  Index margin, reach;  // of a row of sums, as in SumAxis
-  const SumSegment* segments;
-  Index segment_count, line;
-  Sums row, work, out;
-  magnitude_bits<Source>* smallest;  // null: no scan
-  magnitude_bits<Source>* largest;
-};
-
 template <class Source>
 struct SourceKernels {
   MagnitudeRange (*scan)(const Source* x, Index n);
-  // The same for every column of `count` rows, taken into two rows of bounds: no reduction for each short row.
-  void (*scan_columns)(const Source* const* rows, Index count, Index n, magnitude_bits<Source>* smallest,
-                       magnitude_bits<Source>* largest);
   // out = the weighted sum of `count` >= 1 rows; weights may be null. Index 0: exact, 1: bounded.
   void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out);
   // out += entering - leaving, exactly.
   void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
-  void (*sum_lines)(const LineBlock<Source>& block);
   // The exact sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the source.
   MagnitudeRange (*sum_all[2])(const Source* x, Index n, const Sums& out);
 };

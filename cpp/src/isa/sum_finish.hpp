@@ -1,6 +1,7 @@
 // Quotients of sums by a number, rounded once or reported as undecided. Included by sum_kernels.cpp only.
 #pragma once
 
+#include "line_values.hpp"
 #include "sum_values.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -23,44 +24,16 @@ inline Index collect_undecided(Index n, std::int32_t* undecided, Decide decide) 
   return found;
 }
 
-// sum / n to within one unit in the last place, and exactly if the quotient is a double. Where fused operations are
-// fast, they correct the product with the inverse: the remainder r = sum - q n is exact, and r / n completes q with an
-// error far below its last bit.
-inline double quotient(double sum, const SumDivisor& d) {
-#ifdef __FMA__
-  const double q = sum * d.inverse;
-  const double r = std::fma(-q, d.value, sum);
-  return r == 0.0 ? q : std::fma(r, d.inverse, q);
-#else
-  return sum / d.value;
-#endif
-}
-
-// float32 and bfloat16, exact sums whose quotients are zero or normal numbers of T. Let q be within one unit of the
-// quotient. Midpoints between neighbouring T are doubles, so if q is none, no midpoint lies between q and the quotient,
-// and both round alike. If q is a midpoint, it has so few bits (25, and n has 28) that q * n is exact: it shows whether q
-// is the quotient itself. A quotient by a power of two is always exact.
+// float16, bfloat16 and float32, exact sums. Let q be within one unit of the quotient, and the quotient itself if that is a
+// double. Midpoints m between neighbouring T are doubles, so if q is none, no midpoint lies between q and the quotient, and
+// both round alike. If q = m, the quotient is m: sum - n m is a multiple of the sources' grid 2^g or of the last bit of m,
+// and smaller than either, since the caller has seen to |sum| < 2^(52 + g) and n < 2^28. So nothing is undecided.
 template <class T>
-Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t* undecided) {
-  if (d.power_of_two) {
-    for (Index i = 0; i < n; ++i) out[i] = round_to<T>(in.sum[i] * d.inverse);
-    return 0;
-  }
-  constexpr std::uint64_t half = std::uint64_t{1} << (52 - format_of<T>::precision);
-  const bool few_bits = std::fabs(d.value) < 0x1p28;
-  return collect_undecided(n, undecided, [=](Index i) {
-    const double sum = in.sum[i];
-    const double q = quotient(sum, d);
-    out[i] = round_to<T>(q);
-    return ((std::bit_cast<std::uint64_t>(q) & (2 * half - 1)) != half) | (few_bits & (q * d.value == sum));
+Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t*) {
+  for_each_vector(n, [&](auto tag, Index i) {
+    using V = typename decltype(tag)::type;
+    store_rounded(out + i, quotient(get<float, V>(in, i).sum, d.value, d.inverse));
   });
-}
-
-// float16, exact sums below 2^27. The quotient is never within an error of q of a midpoint without being on it: the
-// difference sum - n * midpoint is a multiple of 2^-25, and if it is not 0, then the quotient is 2^-25 / n away from the
-// midpoint, more than the 2^-52 * |sum / n| that q can be off. So rounding twice is as good as once.
-Index finish_f16_exact(const Sums& in, Index n, const SumDivisor& d, Float16* out, std::int32_t*) {
-  for (Index i = 0; i < n; ++i) out[i] = round_to<Float16>(quotient(in.sum[i], d));
   return 0;
 }
 
@@ -87,30 +60,70 @@ Index finish_bounded(const Sums& in, Index n, const SumDivisor& d, T* out, std::
 
 // float64: value = sum + low (± bound). With q = fl(sum * inverse) the remainder r = sum - q * n is exact in one fused
 // operation, and (r + low) / n, off by a few 2^-53 of itself, completes q: the quotient is q + c ± 2^-50 |c| ± bound / n.
+// Means of few cells are often half way between two doubles; then nothing is lost in c, which one more remainder shows.
 // Near the ends of the exponent range remainders lose bits: such quotients are left undecided, except zero itself.
-template <int Mode>
-Index finish_f64(const Sums& in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
+template <class V>
+struct Correction {
+  V q, rest, c;
+  V lost;  // 0: q + c is the quotient
+};
+template <class V>
+inline Correction<V> corrected(const V& sum, const V& low, const SumDivisor& d) {
+  const V n = all<V>(d.value), inverse = all<V>(d.inverse);
+  const V q = sum * inverse;
+  const Pair<V> rest = plus(Pair<V>{fused<V>(-q, n, sum), all<V>(0.0)}, low);
+  const V c = rest.sum * inverse;
+  const V slip = fused<V>(-c, n, rest.sum);
+  return {q, rest.sum, c, magnitude(rest.low) + magnitude(slip)};
+}
+
+inline Index finish_f64_exact(const Sums& in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
+  const auto decide = [&](auto tag, Index i) {
+    using V = typename decltype(tag)::type;
+    const Pair<V> value = get<double, V>(in, i);
+    const V zero = all<V>(0.0);
+    const Correction<V> t = corrected(value.sum, value.low, d);
+    const V error = select(t.lost == zero, zero, magnitude(t.c) * all<V>(0x1p-50));
+    const V result = t.q + (t.c + error);
+    put_part(out + i, select(t.rest == zero, t.q, result));
+    const V size = magnitude(result);
+    const auto in_range = (size > all<V>(0x1p-900)) & (size < all<V>(0x1p1000));
+    return ((result == t.q + (t.c - error)) & in_range) | ((value.sum == zero) & (value.low == zero));
+  };
+  // Nearly always all are decided.
+  bool right = true;
+  Index i = 0;
+  if constexpr (kWide > 1) {
+    if (n >= kWide) {
+      auto decided = decide(Tag<Doubles>{}, 0);
+      for (i = kWide; i + kWide <= n; i += kWide) decided &= decide(Tag<Doubles>{}, i);
+      for (Index lane = 0; lane < kWide; ++lane) right = right && decided[lane] != 0;
+    }
+  }
+  for (; i < n; ++i) right &= decide(Tag<double>{}, i);
+  Index found = 0;
+  for (i = 0; i < n && !right; ++i)
+    if (!decide(Tag<double>{}, i)) undecided[found++] = static_cast<std::int32_t>(i);
+  return found;
+}
+
+inline Index finish_f64_bounded(const Sums& in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
   const double inverse = std::fabs(d.inverse) * kBoundMargin;
-  const double relative = d.power_of_two ? 0.0 : 0x1p-50;
   return collect_undecided(n, undecided, [=](Index i) {
     const double sum = in.sum[i];
-    const double q = sum * d.inverse;
-    const double rest = std::fma(-q, d.value, sum) + in.low[i];
-    const double c = rest * d.inverse;
-    double error = std::fabs(c) * relative;
-    if constexpr (Mode == kDoubleBounded) {
-      const double bound = in.bound[i] * inverse;
-      // Asked of the bound itself: its quotient may underflow.
-      error = in.bound[i] == 0.0 ? error : (std::fabs(c) + bound) * 0x1p-50 + bound;
-    }
-    const double result = q + (c + error);
-    out[i] = rest == 0.0 ? q : result;
+    const Correction<double> t = corrected(sum, in.low[i], d);
+    const double bound = in.bound[i] * inverse, c = t.c;
+    // Asked of the bound itself: its quotient may underflow.
+    const double error = in.bound[i] != 0.0 ? (std::fabs(c) + bound) * 0x1p-50 + bound
+                         : t.lost == 0.0    ? 0.0
+                                            : std::fabs(c) * 0x1p-50;
+    const double result = t.q + (c + error);
+    out[i] = t.rest == 0.0 ? t.q : result;
     const double size = std::fabs(result);
     const bool in_range = (size > 0x1p-900) & (size < 0x1p1000);
-    bool exactly_zero = (sum == 0.0) & (in.low[i] == 0.0) & (error == 0.0);
     // A subnormal bound's quotient is 0, but the bound says that something was left out.
-    if constexpr (Mode == kDoubleBounded) exactly_zero = exactly_zero & (in.bound[i] == 0.0);
-    return ((result == q + (c - error)) & in_range) | exactly_zero;
+    const bool exactly_zero = (sum == 0.0) & (in.low[i] == 0.0) & (error == 0.0) & (in.bound[i] == 0.0);
+    return ((result == t.q + (c - error)) & in_range) | exactly_zero;
   });
 }
 

@@ -24,37 +24,6 @@ MagnitudeRange scan(const Source* x, Index n) {
   return {none ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
 }
 
-template <class Source, int Count>
-void scan_few_columns(const Source* const* rows, Index n, magnitude_bits<Source>* smallest, magnitude_bits<Source>* largest) {
-  using Bits = magnitude_bits<Source>;
-  constexpr Bits mask = static_cast<Bits>(~Bits{0}) >> 1;
-  const Source* a = rows[0];
-  const Source* b = rows[Count > 1 ? 1 : 0];
-  const Source* c = rows[Count > 2 ? 2 : 0];
-  for (Index i = 0; i < n; ++i) {
-    Bits least = smallest[i], most = largest[i];
-    const auto take = [&](Source x) {
-      const Bits magnitude = std::bit_cast<Bits>(x) & mask;
-      const Bits less = magnitude - 1;
-      least = less < least ? less : least;
-      most = magnitude > most ? magnitude : most;
-    };
-    take(a[i]);
-    if constexpr (Count > 1) take(b[i]);
-    if constexpr (Count > 2) take(c[i]);
-    smallest[i] = least;
-    largest[i] = most;
-  }
-}
-
-template <class Source>
-void scan_columns(const Source* const* rows, Index count, Index n, magnitude_bits<Source>* smallest,
-                  magnitude_bits<Source>* largest) {
-  for (; count >= 3; count -= 3, rows += 3) scan_few_columns<Source, 3>(rows, n, smallest, largest);
-  if (count == 2) scan_few_columns<Source, 2>(rows, n, smallest, largest);
-  if (count == 1) scan_few_columns<Source, 1>(rows, n, smallest, largest);
-}
-
 template <int Mode, class Source>
 inline Value term(const Source* row, Index i) {
   return {static_cast<double>(row[i]), 0.0, 0.0};
@@ -270,69 +239,6 @@ void add_lane_segment(const Sums& in, Index lanes, const SumSegment& g, const Su
   add_lanes<Mode, 3>(in, lanes, g, out);
 }
 
-// Adds up to three rows to a row of sums (or starts it), and takes the magnitudes of the last `Scan` of them.
-template <int Mode, class Source, int Count, bool Start, int Scan>
-void add_group(const LineBlock<Source>& b, const Source* first_row, Index row_step) {
-  const Source* rows[3] = {first_row, first_row + row_step, first_row + 2 * row_step};
-  const Source *x = rows[0], *y = rows[Count > 1 ? 1 : 0], *z = rows[Count > 2 ? 2 : 0];
-  const Sums out = b.row + b.margin;
-  const Index n = b.width;
-  for (Index i = 0; i < n; ++i) {
-    Value v = term<Mode>(x, i);
-    if constexpr (Count > 1) v = add<Mode>(v, term<Mode>(y, i));
-    if constexpr (Count > 2) v = add<Mode>(v, term<Mode>(z, i));
-    if constexpr (!Start) v = add<Mode>(load<Mode>(out, i), v);
-    store<Mode>(out, i, v);
-  }
-  if constexpr (Scan > 0) scan_few_columns<Source, Scan>(rows + Count - Scan, n, b.smallest, b.largest);
-}
-
-// `fresh` of the rows have not been scanned.
-template <int Mode, class Source, bool Start, bool Scan>
-void add_group_of(const LineBlock<Source>& b, const Source* row, Index row_step, Index count, Index fresh) {
-  if (count == 1) return add_group<Mode, Source, 1, Start, Scan ? 1 : 0>(b, row, row_step);
-  if (count == 2) return add_group<Mode, Source, 2, Start, Scan ? 2 : 0>(b, row, row_step);
-  if (fresh <= 2) return add_group<Mode, Source, 3, Start, Scan ? 2 : 0>(b, row, row_step);
-  add_group<Mode, Source, 3, Start, Scan ? 3 : 0>(b, row, row_step);
-}
-
-// Asks for what lies a page further on than the rows that line o brings in.
-template <class Source>
-inline void prefetch_ahead([[maybe_unused]] const LineBlock<Source>& b, [[maybe_unused]] Index o) {
-#if defined(__GNUC__) || defined(__clang__)
-  constexpr std::uintptr_t kAhead = 4096, kCacheLine = 64;
-  const auto row_bytes = static_cast<std::uintptr_t>(b.width) * sizeof(Source);
-  const Index moved = o > b.begin ? b.first[o] - b.first[o - 1] : b.count[o];
-  if (moved <= 0 || row_bytes > kAhead) return;
-  const auto next = reinterpret_cast<std::uintptr_t>(b.source + (b.first[o] + (b.count[o] - 1) * b.step) * b.row_stride);
-  for (std::uintptr_t at = 0; at < static_cast<std::uintptr_t>(moved) * row_bytes; at += kCacheLine)
-    __builtin_prefetch(reinterpret_cast<const char*>(next + kAhead + at));
-#endif
-}
-
-template <int Mode, class Source, bool Scan>
-void sum_lines_of(const LineBlock<Source>& b) {
-  const Index row_step = b.step * b.row_stride;
-  for (Index o = b.begin; o < b.end; ++o) {
-    prefetch_ahead(b, o);
-    const Source* row = b.source + b.first[o] * b.row_stride;
-    Index count = b.count[o];
-    // Rows in the window before were scanned with it.
-    const bool known = o > b.begin && count == 3 && b.step == 1 && b.first[o - 1] + b.count[o - 1] > b.first[o];
-    add_group_of<Mode, Source, true, Scan>(b, row, row_step, count < 3 ? count : 3, known ? 2 : 3);
-    for (count -= 3, row += 3 * row_step; count > 0; count -= 3, row += 3 * row_step)
-      add_group_of<Mode, Source, false, Scan>(b, row, row_step, count < 3 ? count : 3, 3);
-    const Sums out = b.out + (o - b.begin) * b.line;
-    for (Index i = 0; i < b.segment_count; ++i) add_segment<Mode>(b.row, b.reach, b.segments[i], b.work, out);
-  }
-}
-
-template <int Mode, class Source>
-void sum_lines(const LineBlock<Source>& b) {
-  if (b.smallest != nullptr) return sum_lines_of<Mode, Source, true>(b);
-  sum_lines_of<Mode, Source, false>(b);
-}
-
 // Sixty-four partial sums, so that additions do not wait for each other; each chunk is scanned in the first cache.
 template <int Mode, class Source, class Bits>
 MagnitudeRange sum_all(const Source* x, Index n, const Sums& out) {
@@ -365,26 +271,22 @@ MagnitudeRange sum_all(const Source* x, Index n, const Sums& out) {
 const SumKernels& sum_kernels() {
   static constexpr SumKernels table{
       {scan<float, std::uint32_t>,
-       scan_columns<float>,
        {add_rows<kSingleExact, float>, add_rows<kSingleBounded, float>},
        slide<kSingleExact, float>,
-       sum_lines<kSingleExact, float>,
        {sum_all<kSingleExact, float, std::uint32_t>, sum_all<kDoubleExact, float, std::uint32_t>}},
       {scan<double, std::uint64_t>,
-       scan_columns<double>,
        {add_rows<kDoubleExact, double>, add_rows<kDoubleBounded, double>},
        slide<kDoubleExact, double>,
-       sum_lines<kDoubleExact, double>,
        {sum_all<kDoubleExact, double, std::uint64_t>, sum_all<kDoubleExact, double, std::uint64_t>}},
       {add_sums<0>, add_sums<1>, add_sums<2>, add_sums<3>},
       {slide_sums<0>, slide_sums<1>, slide_sums<2>, slide_sums<3>},
       {add_segment<0>, add_segment<1>, add_segment<2>, add_segment<3>},
       {add_lane_segment<0>, add_lane_segment<1>, add_lane_segment<2>, add_lane_segment<3>},
       {scale<0>, scale<1>, scale<2>, scale<3>},
-      {finish_f16_exact, finish_bounded<Float16>},
+      {finish_exact<Float16>, finish_bounded<Float16>},
       {finish_exact<BFloat16>, finish_bounded<BFloat16>},
       {finish_exact<float>, finish_bounded<float>},
-      {finish_f64<kDoubleExact>, finish_f64<kDoubleBounded>},
+      {finish_f64_exact, finish_f64_bounded},
   };
   return table;
 }

@@ -1,0 +1,314 @@
+// Vectors of sums: a float64 each, or a pair for float64, with what loads sources as float64, rounds and stores quotients,
+// and takes magnitudes. Written once for vectors and for single values, which serve the ends of rows.
+#pragma once
+
+#include <cmath>
+#include <type_traits>
+
+#include "halfulp/line_kernels.hpp"
+#include "halfulp/round.hpp"
+#include "simd.hpp"
+
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using Doubles = Vector<double>;
+inline constexpr Index kWide = kLanes<double>;
+
+template <class V>
+struct Tag {
+  using type = V;
+};
+
+// f(tag, i) for vectors of sums at i, and for single ones at the end.
+template <class F>
+inline void for_each_vector(Index n, F f) {
+  Index i = 0;
+  for (; i + kWide <= n; i += kWide) f(Tag<Doubles>{}, i);
+  for (; i < n; ++i) f(Tag<double>{}, i);
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+typedef float Floats __attribute__((vector_size(kVectorBytes / 2)));
+typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes / 2)));
+typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
+
+// Written out where compilers convert in two halves.
+inline Doubles to_doubles(const Floats& v) {
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<Doubles>(_mm512_maskz_cvtps_pd(0xff, reinterpret<__m256>(v)));
+#else
+  return __builtin_convertvector(v, Doubles);
+#endif
+}
+
+inline Doubles widened_vector(const double* x) { return load(x); }
+inline Doubles widened_vector(const float* x) {
+  Floats v;
+  std::memcpy(&v, x, sizeof v);
+  return to_doubles(v);
+}
+inline Doubles widened_vector(const BFloat16* x) {
+  Shorts v;
+  std::memcpy(&v, x, sizeof v);
+  return to_doubles(reinterpret<Floats>(__builtin_convertvector(v, Words) << 16));
+}
+inline Doubles widened_vector(const Float16* x) {
+#if defined(HALFULP_ISA_avx512)
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return to_doubles(reinterpret<Floats>(_mm256_cvtph_ps(v)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+  return to_doubles(reinterpret<Floats>(_mm_cvtph_ps(v)));
+#else
+  Doubles v;
+  for (Index i = 0; i < kWide; ++i) v[i] = static_cast<double>(to_float(x[i]));
+  return v;
+#endif
+}
+
+// To 24 bits so that rounding these gives what rounding all would: the last one tells whether anything was dropped.
+inline Floats sticky_floats(const Doubles& q) {
+  using Bits = Vector<std::uint64_t>;
+  constexpr std::uint64_t last = std::uint64_t{1} << 29;
+  const Bits bits = reinterpret<Bits>(q);
+  const Bits rest = bits & splat(last - 1);
+  const Bits kept = (bits ^ rest) | select(rest != splat(std::uint64_t{0}), splat(last), splat(std::uint64_t{0}));
+  return __builtin_convertvector(reinterpret<Doubles>(kept), Floats);
+}
+
+inline void store_rounded(float* out, const Doubles& q) {
+  const Floats v = __builtin_convertvector(q, Floats);
+  std::memcpy(out, &v, sizeof v);
+}
+inline void store_rounded(BFloat16* out, const Doubles& q) {
+  const Words bits = reinterpret<Words>(sticky_floats(q));
+  const Shorts v = __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, Shorts);
+  std::memcpy(out, &v, sizeof v);
+}
+inline void store_rounded(Float16* out, const Doubles& q) {
+#if defined(HALFULP_ISA_avx512)
+  const __m128i v = _mm256_cvtps_ph(reinterpret<__m256>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), v);
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = _mm_cvtps_ph(reinterpret<__m128>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), v);
+#else
+  for (Index i = 0; i < kWide; ++i) out[i] = round_to<Float16>(q[i]);
+#endif
+}
+#endif
+
+inline double widened_one(double x) { return x; }
+template <class T>
+inline double widened_one(T x) {
+  return static_cast<double>(to_float(x));
+}
+
+template <class V, class T>
+inline V widened(const T* x) {
+  if constexpr (std::is_same_v<V, double>)
+    return widened_one(*x);
+  else
+    return widened_vector(x);
+}
+
+template <class T>
+inline void store_rounded(T* out, double q) {
+  *out = round_to<T>(q);
+}
+
+template <class V>
+inline V magnitude(const V& x) {
+  if constexpr (std::is_same_v<V, double>) {
+    return std::fabs(x);
+  } else {
+    using Bits = Vector<std::uint64_t>;
+    return reinterpret<V>(reinterpret<Bits>(x) & splat(~Binary64::sign));
+  }
+}
+
+// a b + c, rounded once.
+template <class V>
+inline V fused(const V& a, const V& b, const V& c) {
+  if constexpr (std::is_same_v<V, double>) {
+    return std::fma(a, b, c);
+  } else {
+#if defined(HALFULP_ISA_avx512)
+    return reinterpret<V>(_mm512_fmadd_pd(reinterpret<__m512d>(a), reinterpret<__m512d>(b), reinterpret<__m512d>(c)));
+#elif defined(HALFULP_ISA_avx2)
+    return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
+#else
+    V v;
+    for (Index i = 0; i < kWide; ++i) v[i] = std::fma(a[i], b[i], c[i]);
+    return v;
+#endif
+  }
+}
+
+template <class V>
+inline V all(double x) {
+  if constexpr (std::is_same_v<V, double>)
+    return x;
+  else
+    return splat(x);
+}
+
+// sum / n to within one unit in the last place, and exactly if the quotient is a double. Where fused operations are
+// fast, they correct the product with the inverse: the remainder r = q n - sum is exact, and q - r / n is off by far less
+// than a last bit before it is rounded. (r is +0 if the product is right, and then q stays, with its sign if it is zero.)
+template <class V>
+inline V quotient(const V& sum, double value, double inverse) {
+#ifdef __FMA__
+  const V q = sum * all<V>(inverse);
+  return fused<V>(fused<V>(q, all<V>(value), -sum), all<V>(-inverse), q);
+#else
+  static_cast<void>(inverse);
+  return sum / value;
+#endif
+}
+
+// A sum of T while it is made.
+template <class V>
+struct Single {
+  V sum;
+};
+template <class V>
+struct Pair {
+  V sum, low;
+};
+template <class T, class V>
+using Held = std::conditional_t<std::is_same_v<T, double>, Pair<V>, Single<V>>;
+
+template <class T, class V>
+inline Held<T, V> held(const V& x) {
+  if constexpr (std::is_same_v<T, double>)
+    return {x, x - x};
+  else
+    return {x};
+}
+
+template <class V>
+inline Single<V> plus(const Single<V>& a, const Single<V>& b) {
+  return {a.sum + b.sum};
+}
+// What `sum` loses is caught exactly and added to `low`.
+template <class V>
+inline Pair<V> plus(const Pair<V>& a, const Pair<V>& b) {
+  const V s = a.sum + b.sum;
+  const V from_b = s - a.sum;
+  const V lost = (a.sum - (s - from_b)) + (b.sum - from_b);
+  return {s, (a.low + b.low) + lost};
+}
+template <class V>
+inline Single<V> plus(const Single<V>& a, const V& x) {
+  return {a.sum + x};
+}
+template <class V>
+inline Pair<V> plus(const Pair<V>& a, const V& x) {
+  const V s = a.sum + x;
+  const V from_x = s - a.sum;
+  return {s, a.low + ((a.sum - (s - from_x)) + (x - from_x))};
+}
+
+template <class T, class V>
+inline Held<T, V> get(const Sums& sums, Index i) {
+  const auto part = [&](const double* x) {
+    if constexpr (std::is_same_v<V, double>)
+      return x[i];
+    else
+      return load(x + i);
+  };
+  if constexpr (std::is_same_v<T, double>)
+    return {part(sums.sum), part(sums.low)};
+  else
+    return {part(sums.sum)};
+}
+
+template <class V>
+inline void put_part(double* x, const V& v) {
+  std::memcpy(x, &v, sizeof v);
+}
+template <class V>
+inline void put(const Sums& sums, Index i, const Single<V>& v) {
+  put_part(sums.sum + i, v.sum);
+}
+template <class V>
+inline void put(const Sums& sums, Index i, const Pair<V>& v) {
+  put_part(sums.sum + i, v.sum);
+  put_part(sums.low + i, v.low);
+}
+
+// The smaller and the larger of unsigned numbers; compilers do not find these instructions in a choice.
+template <class V>
+inline V smaller(const V& a, const V& b) {
+#if defined(HALFULP_ISA_avx512)
+  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_min_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_min_epu32(0xffff, x, y));
+  else return reinterpret<V>(_mm512_maskz_min_epu64(0xff, x, y));
+#else
+  return select(a < b, a, b);
+#endif
+}
+template <class V>
+inline V larger(const V& a, const V& b) {
+#if defined(HALFULP_ISA_avx512)
+  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_max_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_max_epu32(0xffff, x, y));
+  else return reinterpret<V>(_mm512_maskz_max_epu64(0xff, x, y));
+#else
+  return select(a > b, a, b);
+#endif
+}
+
+// The magnitudes of all that was read, as MagnitudeRange has them.
+template <class T>
+class MagnitudeScan {
+ public:
+  void take(const T* x, Index n) {
+    Lanes less_lanes = smallest_, more_lanes = largest_;
+    Index i = 0;
+    for (; i + kBitsWide <= n; i += kBitsWide) {
+      Lanes bits;
+      std::memcpy(&bits, x + i, sizeof bits);
+      const Lanes magnitude = bits & splat(kMask);
+      const Lanes less = magnitude - splat(Bits{1});  // zero becomes the largest pattern and so does not count
+      less_lanes = smaller(less, less_lanes);
+      more_lanes = larger(magnitude, more_lanes);
+    }
+    smallest_ = less_lanes;
+    largest_ = more_lanes;
+    for (; i < n; ++i) {
+      const Bits magnitude = static_cast<Bits>(std::bit_cast<Bits>(x[i]) & kMask);
+      const Bits less = static_cast<Bits>(magnitude - 1);
+      smallest_end_ = less < smallest_end_ ? less : smallest_end_;
+      largest_end_ = magnitude > largest_end_ ? magnitude : largest_end_;
+    }
+  }
+
+  MagnitudeRange range() const {
+    Bits least[kBitsWide], most[kBitsWide], smallest = smallest_end_, largest = largest_end_;
+    std::memcpy(least, &smallest_, sizeof least);
+    std::memcpy(most, &largest_, sizeof most);
+    for (const Bits bits : least) smallest = bits < smallest ? bits : smallest;
+    for (const Bits bits : most) largest = bits > largest ? bits : largest;
+    return {smallest == kNone ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
+  }
+
+ private:
+  using Bits = typename format_of<T>::bits_type;
+  using Lanes = Vector<Bits>;
+  static constexpr Index kBitsWide = kLanes<Bits>;
+  static constexpr Bits kNone = static_cast<Bits>(~Bits{0}), kMask = static_cast<Bits>(kNone >> 1);
+  Lanes smallest_ = splat(kNone), largest_ = splat(Bits{0});
+  Bits smallest_end_ = kNone, largest_end_ = 0;
+};
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

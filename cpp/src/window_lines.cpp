@@ -1,0 +1,278 @@
+#include "window_lines.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace halfulp {
+namespace {
+
+constexpr Index kMostRows = 16;   // of a line where they are all added for every line
+constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
+
+template <class T>
+const LineKernelsOf<T>& kernels_of() {
+  const LineKernels& all = select_line_kernels();
+  if constexpr (std::is_same_v<T, Float16>)
+    return all.f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return all.bf16;
+  else if constexpr (std::is_same_v<T, float>)
+    return all.f32;
+  else
+    return all.f64;
+}
+
+template <class T>
+T exact_quotient(double sum, double low, Index divisor) {
+  typename ExactSums<T>::terms exact;
+  exact.add(sum);
+  if (low != 0.0) exact.add(low);
+  return exact.template round_quotient<T>(divisor);
+}
+
+// Whether adding what enters and subtracting what leaves is less work than new sums.
+bool slides_along(const SumAxis& axis) {
+  if (axis.outputs() < 2 || axis.step != 1) return false;
+  const auto middle = static_cast<std::size_t>(axis.outputs() / 2);
+  return axis.count[middle] > 2 * (axis.first[middle] - axis.first[middle - 1]) + 2;
+}
+
+}  // namespace
+
+template <class T>
+WindowLines<T>::WindowLines(const SumPlan& plan, const WindowLayout& layout)
+    : plan_(plan), layout_(layout), range_(plan, layout), applies_(suits()) {
+  if (!applies_) return;
+  slides_ = layout.lanes == 1 && layout.axes.size() == 2 && slides_along(*layout.axes[0]);
+  list_lines();
+  list_slab_rows();
+}
+
+template <class T>
+bool WindowLines<T>::suits() const {
+  const SumAxis& last = *layout_.axes.back();
+  if (plan_.negated || !range_.divides() || layout_.lanes > kBlockLanes) return false;
+  if (last.sources > 1 && layout_.in_strides.back() != layout_.lanes) return false;
+  if (layout_.lanes == 1 && last.outputs() > 1 && layout_.out_strides.back() != 1) return false;
+  Index rows = 1;
+  for (const SumAxis* axis : layout_.axes) {
+    if (!axis->weights.empty() || axis->sources == 0 || axis->outputs() == 0) return false;
+    if (axis != &last) rows *= std::max<Index>(1, axis->largest_count());
+  }
+  if (layout_.lanes > 1) return rows * std::max<Index>(1, last.largest_count()) <= kMostCells;
+  return layout_.axes.size() == 2 || rows <= kMostRows;
+}
+
+template <class T>
+Index WindowLines<T>::lines_per_output() const {
+  Index lines = 1;
+  for (std::size_t a = 1; a + 1 < layout_.axes.size(); ++a) lines *= layout_.axes[a]->outputs();
+  return lines;
+}
+
+// Lines in the order of their outputs. Two axes whose windows move by whole rows share one list of all rows.
+template <class T>
+void WindowLines<T>::list_lines() {
+  const SumAxis& first = *layout_.axes.front();
+  lines_.resize(static_cast<std::size_t>(first.outputs() * lines_per_output()));
+  const bool shared = layout_.axes.size() == 2 && first.step == 1;
+  if (shared)
+    for (Index r = 0; r < first.sources; ++r) rows_.push_back(r * layout_.in_strides[0]);
+  std::vector<Index> offsets, wider;
+  for (std::size_t l = 0; l < lines_.size(); ++l) {
+    SumLine& line = lines_[l];
+    line = {0, 0, 0, 0, 0, 1, 0, 0, false};
+    offsets.assign(1, 0);
+    auto rest = static_cast<Index>(l);
+    for (std::size_t a = layout_.axes.size() - 1; a-- > 0;) {
+      const SumAxis& axis = *layout_.axes[a];
+      const auto o = static_cast<std::size_t>(rest % axis.outputs());
+      rest /= axis.outputs();
+      line.out += static_cast<Index>(o) * layout_.out_strides[a];
+      line.divisor *= axis.divisor[o];
+      line.padded = line.padded || axis.padded[o] != 0;
+      wider.clear();
+      for (Index c = 0; c < axis.count[o]; ++c)
+        for (const Index offset : offsets) wider.push_back((axis.first[o] + c * axis.step) * layout_.in_strides[a] + offset);
+      offsets.swap(wider);
+      if (a > 0) continue;
+      line.first_slab = axis.first[o];
+      line.end_slab = axis.count[o] == 0 ? axis.first[o] : axis.first[o] + (axis.count[o] - 1) * axis.step + 1;
+    }
+    line.row_count = static_cast<Index>(offsets.size());
+    line.row = shared ? line.first_slab : static_cast<Index>(rows_.size());
+    if (!shared) rows_.insert(rows_.end(), offsets.begin(), offsets.end());
+    if (!slides_ || l == 0 || line.row_count == 0 || lines_[l - 1].row_count == 0) continue;
+    const SumLine& before = lines_[l - 1];
+    if (line.first_slab < before.first_slab || line.end_slab < before.end_slab || line.first_slab >= before.end_slab) continue;
+    line.leaving = line.first_slab - before.first_slab;
+    line.entering = line.end_slab - before.end_slab;
+  }
+}
+
+template <class T>
+void WindowLines<T>::list_slab_rows() {
+  slab_rows_ = {0};
+  for (std::size_t a = layout_.axes.size() - 2; a >= 1; --a) {
+    std::vector<Index> wider;
+    for (Index cell = 0; cell < layout_.axes[a]->sources; ++cell)
+      for (const Index offset : slab_rows_) wider.push_back(cell * layout_.in_strides[a] + offset);
+    slab_rows_ = std::move(wider);
+  }
+}
+
+template <class T>
+LineWorker<T>::LineWorker(const WindowLines<T>& shared) : shared_(shared), kernels_(kernels_of<T>()) {
+  task_.rows = shared.rows_.data();
+  task_.divisor = shared.plan_.divisor;
+  task_.resolve = exact_quotient<T>;
+  task_.slab_stride = shared.layout_.in_strides[0];
+  const SumAxis& last = *shared.layout_.axes.back();
+  task_.first = last.first.data();
+  task_.count = last.count.data();
+  task_.cell_padded = last.padded.data();
+  task_.step = last.step;
+  task_.cell_stride = shared.layout_.in_strides.back();
+  task_.output_stride = shared.layout_.out_strides.back();
+}
+
+template <class T>
+bool LineWorker<T>::run(const T* in, T* out, const BlockRange& range) {
+  choose_outputs(range);
+  const Index per_output = shared_.lines_per_output();
+  task_.source = in;
+  task_.out = out + range.last_begin * shared_.layout_.out_strides.back();
+  task_.lines = shared_.lines_.data() + range.first_begin * per_output;
+  task_.line_count = (range.first_end - range.first_begin) * per_output;
+  task_.slides = shared_.slides_;
+  LineContents found = sum();
+  if (found.negative_zero && shared_.range_.template exact<T>(found.range)) {
+    // Sums that slide forget which zeros were negative.
+    task_.slides = false;
+    found = sum();
+  }
+  return shared_.range_.template exact<T>(found.range);
+}
+
+template <class T>
+LineContents LineWorker<T>::sum() const {
+  return shared_.layout_.lanes == 1 ? kernels_.sum_lines(task_) : kernels_.sum_lanes(task_);
+}
+
+template <class T>
+void LineWorker<T>::choose_outputs(const BlockRange& range) {
+  if (range.last_begin == current_.last_begin && range.last_end == current_.last_end && range.lanes == current_.lanes) return;
+  current_ = range;
+  task_.lanes = range.lanes;
+  task_.first_output = range.last_begin;
+  choose_columns(range.last_begin, range.last_end);
+  choose_runs(range.last_begin, range.last_end);
+  if (shared_.layout_.lanes == 1) choose_zeros(range.last_begin, range.last_end);
+  choose_slabs();
+  reserve(shared_.layout_.lanes == 1 ? range.last_end - range.last_begin : range.lanes);
+}
+
+// The columns that these outputs reach, and the margins of those that are not there.
+template <class T>
+void LineWorker<T>::choose_columns(Index begin, Index end) {
+  const SumAxis& axis = *shared_.layout_.axes.back();
+  const ColumnReach found = clipped_segments(axis, begin, end, segments_);
+  task_.column = found.begin;
+  task_.width = found.end - found.begin;
+  task_.margin = found.margin;
+  task_.reach = found.reach;
+  task_.segments = segments_.data();
+  task_.segment_count = static_cast<Index>(segments_.size());
+}
+
+template <class T>
+void LineWorker<T>::choose_runs(Index begin, Index end) {
+  const SumAxis& axis = *shared_.layout_.axes.back();
+  runs_.clear();
+  for (const SumRun& run : axis.runs) {
+    const Index from = std::max(run.begin, begin) - begin, to = std::min(run.end, end) - begin;
+    if (from < to) runs_.push_back({from, to, run.divisor, run.empty});
+  }
+  task_.runs = runs_.data();
+  task_.run_count = static_cast<Index>(runs_.size());
+}
+
+// Windows with a padded zero mostly are those that reach into a margin: then the margin holds that zero. The others are
+// listed.
+template <class T>
+void LineWorker<T>::choose_zeros(Index begin, Index end) {
+  const SumAxis& axis = *shared_.layout_.axes.back();
+  enum Margin : std::uint8_t { kBefore = 1, kAfter = 2 };
+  std::vector<std::uint8_t> touched(static_cast<std::size_t>(end - begin), 0);
+  for (const SumSegment& g : segments_) {
+    for (Index t = 0; t < g.length; ++t) {
+      const Index from = g.first + t * g.first_step, to = from + (g.count - 1) * g.step + 1;
+      touched[static_cast<std::size_t>(g.output + t * g.output_step)] = static_cast<std::uint8_t>(
+          (from < task_.margin ? kBefore : 0) | (to > task_.margin + task_.width ? kAfter : 0));
+    }
+  }
+  const auto padded = [&](std::size_t o) { return axis.padded[static_cast<std::size_t>(begin) + o] != 0; };
+  unsigned zeros = kBefore | kAfter;
+  for (std::size_t o = 0; o < touched.size(); ++o)
+    if (!padded(o)) zeros &= ~unsigned{touched[o]};
+  zero_before_ = (zeros & kBefore) != 0 ? 0.0 : -0.0;
+  zero_after_ = (zeros & kAfter) != 0 ? 0.0 : -0.0;
+  padded_.clear();
+  for (std::size_t o = 0; o < touched.size(); ++o) {
+    const auto at = static_cast<Index>(o);
+    if (!padded(o) || (touched[o] & zeros) != 0) continue;
+    if (!padded_.empty() && padded_.back().end == at)
+      ++padded_.back().end;
+    else
+      padded_.push_back({at, at + 1});
+  }
+  task_.padded = padded_.data();
+  task_.padded_count = static_cast<Index>(padded_.size());
+}
+
+// What one step of the first axis brings in; one run if its rows follow each other.
+template <class T>
+void LineWorker<T>::choose_slabs() {
+  const std::vector<Index>& rows = shared_.slab_rows_;
+  task_.slab_rows = rows.data();
+  task_.slab_row_count = static_cast<Index>(rows.size());
+  task_.slab_column = task_.column * task_.cell_stride;
+  task_.slab_width = task_.width * task_.lanes;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    if (rows[r] != static_cast<Index>(r) * task_.slab_width) return;
+  task_.slab_width *= task_.slab_row_count;
+  task_.slab_row_count = 1;
+}
+
+template <class T>
+void LineWorker<T>::reserve(Index sums) {
+  const bool pairs = std::is_same_v<T, double>;
+  constexpr Index kAligned = 8;  // doubles; all parts begin at cache lines, rows with their first column
+  const auto up = [](Index n) { return (n + kAligned - 1) / kAligned * kAligned; };
+  const Index row = up(task_.reach + kAligned + kLineSlack), line = up(sums + kLineSlack);
+  scratch_.assign((pairs ? 2 : 1) * (2 * row + line), 0.0);
+  double* free = scratch_.data();
+  const auto take = [&](Index n) {
+    const Sums taken{free, pairs ? free + n : nullptr, nullptr};
+    free += (pairs ? 2 : 1) * n;
+    return taken;
+  };
+  task_.row = take(row) + (up(task_.margin) - task_.margin);
+  task_.work = take(row);
+  task_.sums = take(line);
+  std::fill_n(task_.row.sum, task_.margin, zero_before_);
+  std::fill_n(task_.row.sum + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, zero_after_);
+  undecided_.resize(static_cast<std::size_t>(line));
+  task_.undecided = undecided_.data();
+}
+
+template class WindowLines<Float16>;
+template class WindowLines<BFloat16>;
+template class WindowLines<float>;
+template class WindowLines<double>;
+template class LineWorker<Float16>;
+template class LineWorker<BFloat16>;
+template class LineWorker<float>;
+template class LineWorker<double>;
+
+}  // namespace halfulp

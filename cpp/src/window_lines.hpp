@@ -1,0 +1,71 @@
+// The common way to average: lines of exact sums, in one pass over the source. What it cannot do, and blocks whose sums
+// turn out not to be exact, are left to WindowBlock.
+#pragma once
+
+#include <vector>
+
+#include "halfulp/line_kernels.hpp"
+#include "row_buffer.hpp"
+#include "sum_range.hpp"
+#include "window_block.hpp"
+
+namespace halfulp {
+
+// What the planes of a call have in common.
+template <class T>
+class WindowLines {
+ public:
+  WindowLines(const SumPlan& plan, const WindowLayout& layout);
+
+  bool applies() const noexcept { return applies_; }
+
+ private:
+  template <class>
+  friend class LineWorker;
+
+  bool suits() const;
+  void list_lines();
+  void list_slab_rows();
+  Index lines_per_output() const;
+
+  const SumPlan& plan_;
+  const WindowLayout& layout_;
+  SumRange<T> range_;
+  bool slides_ = false;
+  bool applies_ = false;
+  std::vector<SumLine> lines_;
+  std::vector<Index> rows_;
+  std::vector<Index> slab_rows_;  // offsets of the rows of one slab of the source
+};
+
+// One thread's part.
+template <class T>
+class LineWorker {
+ public:
+  explicit LineWorker(const WindowLines<T>& shared);
+
+  // False if the sums are not exact: what was written is of no use.
+  bool run(const T* in, T* out, const BlockRange& range);
+
+ private:
+  void choose_outputs(const BlockRange& range);
+  void choose_columns(Index begin, Index end);
+  void choose_runs(Index begin, Index end);
+  void choose_zeros(Index begin, Index end);
+  void choose_slabs();
+  void reserve(Index sums);
+  LineContents sum() const;
+
+  const WindowLines<T>& shared_;
+  const LineKernelsOf<T>& kernels_;
+  LineTask<T> task_{};
+  BlockRange current_{-1, -1, -1, -1, -1};
+  double zero_before_ = -0.0, zero_after_ = -0.0;  // in the margins; -0.0 changes no sum, whatever its sign
+  std::vector<SumSegment> segments_;
+  std::vector<OutputRange> padded_;
+  std::vector<typename LineTask<T>::Run> runs_;
+  RowBuffer<double> scratch_;
+  std::vector<std::int32_t> undecided_;
+};
+
+}  // namespace halfulp
