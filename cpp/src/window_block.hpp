@@ -38,9 +38,6 @@ class WindowBlock {
 
   void run(const T* in, T* out, const BlockRange& range);
 
-  // Planes [begin, end) whose only window is the whole plane, contiguous in memory; false if the layout is another.
-  bool run_whole_planes(const T* in, T* out, Index begin, Index end);
-
  private:
   struct Cells {  // the sources that a range of outputs needs
     Index begin, end;
@@ -73,8 +70,6 @@ class WindowBlock {
   void finish(const Position& at);
   void flush();
   void finish_run(const Sums& sums, Index n, Index divisor, T* out, Index line_offset);
-  bool whole_planes() const;
-  T whole_plane_exactly(const Source* x, Index n, Index divisor) const;
   T resolve(const Sums& sum, Index divisor, Index line_index);
   template <class Sum>
   void add_cells(Sum& sum, int axis, const Source* at, std::int64_t weight) const;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "halfulp/array.hpp"
@@ -21,6 +24,7 @@ struct WindowLayout {
   std::vector<Index> in_strides, out_strides;
   Index lanes = 1;
   Index planes = 1;
+  std::shared_ptr<const SumAxis> rows;  // the first axis where it was made of leading ones
 
   Index in_offset(Index plane) const noexcept { return offset(plane, &LeadingAxis::in_stride); }
   Index out_offset(Index plane) const noexcept { return offset(plane, &LeadingAxis::out_stride); }
@@ -35,6 +39,40 @@ struct WindowLayout {
     return result;
   }
 };
+
+// Windows along one axis: the innermost leading axes become a second one, along which nothing is summed, as far as one
+// stride leads through them. Many rows are then one plane.
+inline void take_rows_along(WindowLayout& layout) {
+  auto rows = std::make_shared<SumAxis>();
+  LeadingAxis all{1, 0, 0};
+  while (!layout.leading.empty()) {
+    const LeadingAxis& next = layout.leading.back();
+    if (all.size == 1)
+      all = {next.size, next.in_stride, next.out_stride};
+    else if (next.size == 1)
+      static_cast<void>(next);
+    else if (next.in_stride == all.size * all.in_stride && next.out_stride == all.size * all.out_stride)
+      all.size *= next.size;
+    else
+      break;
+    layout.leading.pop_back();
+  }
+  if (all.size <= 1) return;
+  layout.planes /= all.size;
+  const auto n = static_cast<std::size_t>(all.size);
+  rows->sources = all.size;
+  rows->first.resize(n);
+  std::iota(rows->first.begin(), rows->first.end(), Index{0});
+  rows->count.assign(n, 1);
+  rows->divisor.assign(n, 1);
+  rows->padded.assign(n, 0);
+  rows->segments = {{0, 1, 1, 1, 0, 1, all.size}};
+  rows->runs = {{0, all.size, 1, false}};
+  layout.axes[0] = rows.get();
+  layout.in_strides[0] = all.in_stride;
+  layout.out_strides[0] = all.out_stride;
+  layout.rows = std::move(rows);
+}
 
 // A sum does not depend on the order of its terms, so spatial axes may change places.
 inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
@@ -52,7 +90,7 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
   const auto rank = [&](int i) { return in.shape[leading + i] == 1 ? out.strides[leading + i] : in.strides[leading + i]; };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return std::abs(rank(a)) > std::abs(rank(b)); });
   WindowLayout layout;
-  if (ndim == 1) {
+  if (ndim == 1) {  // see take_rows_along
     layout.axes.push_back(&dummy);
     layout.in_strides.push_back(0);
     layout.out_strides.push_back(0);
@@ -72,6 +110,7 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
     layout.planes *= in.shape[i];
   }
   if (lane_axis >= 0) layout.lanes = in.shape[lane_axis];
+  if (ndim == 1 && rows_contiguous && layout.axes.back()->outputs() > 1) take_rows_along(layout);
   return layout;
 }
 

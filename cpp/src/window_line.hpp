@@ -121,68 +121,6 @@ void WindowBlock<T>::flush() {
 }
 
 template <class T>
-bool WindowBlock<T>::whole_planes() const {
-  if (!std::is_same_v<T, Source> || layout_.lanes != 1 || plan_.negated) return false;
-  Index stride = 1;
-  for (std::size_t a = layout_.axes.size(); a-- > 0;) {
-    const SumAxis& axis = *layout_.axes[a];
-    const bool whole = axis.outputs() == 1 && axis.count[0] == axis.sources && axis.step == 1 && axis.padded[0] == 0;
-    if (!whole || axis.sources == 0 || !axis.weights.empty()) return false;
-    if (axis.sources > 1 && layout_.in_strides[a] != stride) return false;
-    stride *= axis.sources;
-  }
-  return true;
-}
-
-// The mean of n neighbours whose exponents range too far for plain sums: in two parts, or cell by cell.
-template <class T>
-T WindowBlock<T>::whole_plane_exactly(const Source* x, Index n, Index divisor) const {
-  double sum = 0.0, low = 0.0;
-  typename ExactSums<Source>::terms exact;
-  if (range_.template exact_pair<Source>(source_kernels().sum_all[1](x, n, {&sum, &low, nullptr}))) {
-    exact.add(sum);
-    if (low != 0.0) exact.add(low);
-  } else {
-    for (Index i = 0; i < n; ++i) exact.add(static_cast<double>(x[i]));
-  }
-  return exact.template round_quotient<T>(divisor);
-}
-
-template <class T>
-bool WindowBlock<T>::run_whole_planes(const T* in, T* out, Index begin, Index end) {
-  if (!whole_planes()) return false;
-  if constexpr (std::is_same_v<T, Source>) {
-    Index n = 1, divisor = 1;
-    for (const SumAxis* axis : layout_.axes) {
-      n *= axis->sources;
-      divisor *= axis->divisor[0];
-    }
-    if (plan_.divisor != 0) divisor = plan_.divisor;
-    constexpr Index kPlanes = 256;
-    if (undecided_.size() < static_cast<std::size_t>(kPlanes)) undecided_.resize(static_cast<std::size_t>(kPlanes));
-    T results[kPlanes];
-    std::vector<Index> inexact;
-    bounded_ = false;
-    for (Index first = begin; first < end; first += kPlanes) {
-      const Index count = std::min(kPlanes, end - first);
-      sums_ = reserve(sums_storage_, kPlanes);
-      inexact.clear();
-      for (Index p = 0; p < count; ++p) {
-        // After a plane that was too wide the next is likely to be, too: it goes to two parts at once.
-        const bool wide = !inexact.empty() && inexact.back() == p - 1;
-        sums_.sum[p] = 0.0;
-        if (wide || !range_.template exact<Source>(source_kernels().sum_all[0](in + layout_.in_offset(first + p), n, sums_ + p)))
-          inexact.push_back(p);
-      }
-      finish_run(sums_, count, divisor, results, 0);
-      for (const Index p : inexact) results[p] = whole_plane_exactly(in + layout_.in_offset(first + p), n, divisor);
-      for (Index p = 0; p < count; ++p) out[layout_.out_offset(first + p)] = results[p];
-    }
-  }
-  return true;
-}
-
-template <class T>
 Index WindowBlock<T>::round_sums(const Sums& in, Index n, const SumDivisor& divisor, T* out) {
   std::int32_t* undecided = undecided_.data();
   if constexpr (std::is_same_v<T, Float16>)

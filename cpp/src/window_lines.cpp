@@ -10,19 +10,6 @@ constexpr Index kMostRows = 16;   // of a line where they are all added for ever
 constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
 
 template <class T>
-const LineKernelsOf<T>& kernels_of() {
-  const LineKernels& all = select_line_kernels();
-  if constexpr (std::is_same_v<T, Float16>)
-    return all.f16;
-  else if constexpr (std::is_same_v<T, BFloat16>)
-    return all.bf16;
-  else if constexpr (std::is_same_v<T, float>)
-    return all.f32;
-  else
-    return all.f64;
-}
-
-template <class T>
 T exact_quotient(double sum, double low, Index divisor) {
   typename ExactSums<T>::terms exact;
   exact.add(sum);
@@ -122,7 +109,7 @@ void WindowLines<T>::list_slab_rows() {
 }
 
 template <class T>
-LineWorker<T>::LineWorker(const WindowLines<T>& shared) : shared_(shared), kernels_(kernels_of<T>()) {
+LineWorker<T>::LineWorker(const WindowLines<T>& shared) : shared_(shared), kernels_(line_kernels_of<T>()) {
   task_.rows = shared.rows_.data();
   task_.divisor = shared.plan_.divisor;
   task_.resolve = exact_quotient<T>;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "halfulp/parallel.hpp"
+#include "whole_planes.hpp"
 #include "window_block.hpp"
 #include "window_layout.hpp"
 #include "window_lines.hpp"
@@ -56,15 +57,20 @@ Blocking blocking_of(const WindowLayout& layout) {
 template <class T>
 void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
   const WindowLayout layout = window_layout(plan, in, out);
+  if (const WholePlanes<T> planes(plan, layout); planes.applies()) {
+    const Index grain = std::max<Index>(1, kThreadSources * layout.planes / std::max<Index>(1, in.count()));
+    parallel_for(layout.planes, grain,
+                 [&](Index begin, Index end) { planes.run(in.as<const T>(), out.as<T>(), begin, end); });
+    return;
+  }
+  const WindowLines<T> lines(plan, layout);
   const Blocking b = blocking_of(layout);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
-  const WindowLines<T> lines(plan, layout);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
     WindowBlock<T> block(plan, layout);
     LineWorker<T> worker(lines);
-    if (blocks == 1 && b.lane_count == 1 && block.run_whole_planes(in.as<const T>(), out.as<T>(), begin, end)) return;
     for (Index item = begin; item < end; ++item) {
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
       const Index plane = group / b.lane_count, lane = group % b.lane_count * b.lane_step;

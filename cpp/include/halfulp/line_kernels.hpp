@@ -77,6 +77,8 @@ template <class T>
 struct LineKernelsOf {
   LineContents (*sum_lines)(const LineTask<T>& task);
   LineContents (*sum_lanes)(const LineTask<T>& task);
+  // The sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the type.
+  MagnitudeRange (*sum_all[2])(const T* x, Index n, const Sums& out);
 };
 
 struct LineKernels {
@@ -87,5 +89,20 @@ struct LineKernels {
 };
 
 HALFULP_KERNEL_TABLE(LineKernels, line_kernels)
+
+#ifndef HALFULP_ISA_NAMESPACE
+template <class T>
+const LineKernelsOf<T>& line_kernels_of() {
+  const LineKernels& all = select_line_kernels();
+  if constexpr (std::is_same_v<T, Float16>)
+    return all.f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return all.bf16;
+  else if constexpr (std::is_same_v<T, float>)
+    return all.f32;
+  else
+    return all.f64;
+}
+#endif
 
 }  // namespace halfulp

@@ -60,8 +60,6 @@ struct SourceKernels {
   void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out);
   // out += entering - leaving, exactly.
   void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
-  // The exact sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the source.
-  MagnitudeRange (*sum_all[2])(const Source* x, Index n, const Sums& out);
 };
 
 struct SumKernels {

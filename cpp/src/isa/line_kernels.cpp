@@ -280,9 +280,11 @@ class SlabScan {
 
   void look_for_negative_zeros(const T* row) {
     using F = format_of<T>;
-    bool found = false;
-    for (Index i = 0; i < task_.slab_width; ++i) found |= std::bit_cast<typename F::bits_type>(row[i]) == F::sign;
-    negative_zero_ = negative_zero_ || found;
+    using Bits = typename F::bits_type;  // of one width throughout, so that the loop becomes vectors
+    Bits found = 0;
+    for (Index i = 0; i < task_.slab_width; ++i)
+      found = static_cast<Bits>(found | static_cast<Bits>(std::bit_cast<Bits>(row[i]) == F::sign ? 1 : 0));
+    negative_zero_ = negative_zero_ || found != 0;
   }
 
   const LineTask<T>& task_;
@@ -372,13 +374,43 @@ LineContents sum_lanes(const LineTask<T>& task) {
   return scan.contents();
 }
 
+// Eight vectors of partial sums, so that additions do not wait for each other; what is added is scanned while it is in the
+// first cache. The sums are held as those of H are.
+template <class T, class H>
+MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
+  constexpr Index kParts = 8, kChunk = 1024;
+  MagnitudeScan<T> scan;
+  Held<H, Doubles> parts[kParts];
+  for (auto& part : parts) part = held<H, Doubles>(all<Doubles>(-0.0));
+  Held<H, double> sum = held<H, double>(-0.0);
+  for (Index begin = 0; begin < n; begin += kChunk) {
+    const Index end = begin + kChunk < n ? begin + kChunk : n;
+    scan.take(x + begin, end - begin);
+    Index i = begin;
+    for (; i + kParts * kWide <= end; i += kParts * kWide)
+      for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], widened<Doubles>(x + i + k * kWide));
+    for (; i + kWide <= end; i += kWide) parts[0] = plus(parts[0], widened<Doubles>(x + i));
+    for (; i < end; ++i) sum = plus(sum, widened<double>(x + i));
+  }
+  for (Index half = kParts / 2; half > 0; half /= 2)
+    for (Index k = 0; k < half; ++k) parts[k] = plus(parts[k], parts[k + half]);
+  double lanes[2 * kWide];
+  const Sums stored{lanes, lanes + kWide, nullptr};
+  put(stored, 0, parts[0]);
+  for (Index i = 0; i < kWide; ++i) sum = plus(sum, get<H, double>(stored, i));
+  put(out, 0, sum);
+  return scan.range();
+}
+
+template <class T>
+constexpr LineKernelsOf<T> kernels_of() {
+  return {sum_lines<T>, sum_lanes<T>, {sum_all<T, T>, sum_all<T, double>}};
+}
+
 }  // namespace
 
 const LineKernels& line_kernels() {
-  static constexpr LineKernels table{{sum_lines<Float16>, sum_lanes<Float16>},
-                                     {sum_lines<BFloat16>, sum_lanes<BFloat16>},
-                                     {sum_lines<float>, sum_lanes<float>},
-                                     {sum_lines<double>, sum_lanes<double>}};
+  static constexpr LineKernels table{kernels_of<Float16>(), kernels_of<BFloat16>(), kernels_of<float>(), kernels_of<double>()};
   return table;
 }
 

@@ -53,9 +53,14 @@ inline Doubles widened_vector(const float* x) {
   return to_doubles(v);
 }
 inline Doubles widened_vector(const BFloat16* x) {
+#if defined(HALFULP_ISA_avx512)
+  const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  return to_doubles(reinterpret<Floats>(_mm256_slli_epi32(words, 16)));
+#else
   Shorts v;
   std::memcpy(&v, x, sizeof v);
   return to_doubles(reinterpret<Floats>(__builtin_convertvector(v, Words) << 16));
+#endif
 }
 inline Doubles widened_vector(const Float16* x) {
 #if defined(HALFULP_ISA_avx512)
@@ -87,8 +92,13 @@ inline void store_rounded(float* out, const Doubles& q) {
 }
 inline void store_rounded(BFloat16* out, const Doubles& q) {
   const Words bits = reinterpret<Words>(sticky_floats(q));
-  const Shorts v = __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, Shorts);
+  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+#if defined(HALFULP_ISA_avx512)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtepi32_epi16(reinterpret<__m256i>(rounded)));
+#else
+  const Shorts v = __builtin_convertvector(rounded, Shorts);
   std::memcpy(out, &v, sizeof v);
+#endif
 }
 inline void store_rounded(Float16* out, const Doubles& q) {
 #if defined(HALFULP_ISA_avx512)
@@ -267,6 +277,14 @@ inline V larger(const V& a, const V& b) {
 #endif
 }
 
+// Asks for what lies a page further on.
+inline void prefetch([[maybe_unused]] const void* x) {
+#if defined(__GNUC__) || defined(__clang__)
+  constexpr std::uintptr_t kAhead = 4096;
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + kAhead));
+#endif
+}
+
 // The magnitudes of all that was read, as MagnitudeRange has them.
 template <class T>
 class MagnitudeScan {
@@ -277,6 +295,7 @@ class MagnitudeScan {
     for (; i + kBitsWide <= n; i += kBitsWide) {
       Lanes bits;
       std::memcpy(&bits, x + i, sizeof bits);
+      prefetch(x + i);
       const Lanes magnitude = bits & splat(kMask);
       const Lanes less = magnitude - splat(Bits{1});  // zero becomes the largest pattern and so does not count
       less_lanes = smaller(less, less_lanes);

@@ -239,45 +239,16 @@ void add_lane_segment(const Sums& in, Index lanes, const SumSegment& g, const Su
   add_lanes<Mode, 3>(in, lanes, g, out);
 }
 
-// Sixty-four partial sums, so that additions do not wait for each other; each chunk is scanned in the first cache.
-template <int Mode, class Source, class Bits>
-MagnitudeRange sum_all(const Source* x, Index n, const Sums& out) {
-  constexpr Index kLanes = 64, kChunk = 2048;
-  MagnitudeRange range;
-  double sum[kLanes], low[kLanes] = {}, bound[kLanes] = {};
-  for (double& lane : sum) lane = -0.0;
-  const Sums lanes{sum, low, bound};
-  for (Index begin = 0; begin < n; begin += kChunk) {
-    const Index end = begin + kChunk < n ? begin + kChunk : n;
-    const MagnitudeRange found = scan<Source, Bits>(x + begin, end - begin);
-    range.smallest = found.smallest < range.smallest ? found.smallest : range.smallest;
-    range.largest = found.largest > range.largest ? found.largest : range.largest;
-    Index i = begin;
-    for (; i + kLanes <= end; i += kLanes)
-      for (Index lane = 0; lane < kLanes; ++lane)
-        store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), term<Mode>(x, i + lane)));
-    for (Index lane = 0; lane < end - i; ++lane)
-      store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), term<Mode>(x, i + lane)));
-  }
-  for (Index half = kLanes / 2; half > 0; half /= 2)
-    for (Index lane = 0; lane < half; ++lane)
-      store<Mode>(lanes, lane, add<Mode>(load<Mode>(lanes, lane), load<Mode>(lanes, lane + half)));
-  store<Mode>(out, 0, load<Mode>(lanes, 0));
-  return range;
-}
-
 }  // namespace
 
 const SumKernels& sum_kernels() {
   static constexpr SumKernels table{
       {scan<float, std::uint32_t>,
        {add_rows<kSingleExact, float>, add_rows<kSingleBounded, float>},
-       slide<kSingleExact, float>,
-       {sum_all<kSingleExact, float, std::uint32_t>, sum_all<kDoubleExact, float, std::uint32_t>}},
+       slide<kSingleExact, float>},
       {scan<double, std::uint64_t>,
        {add_rows<kDoubleExact, double>, add_rows<kDoubleBounded, double>},
-       slide<kDoubleExact, double>,
-       {sum_all<kDoubleExact, double, std::uint64_t>, sum_all<kDoubleExact, double, std::uint64_t>}},
+       slide<kDoubleExact, double>},
       {add_sums<0>, add_sums<1>, add_sums<2>, add_sums<3>},
       {slide_sums<0>, slide_sums<1>, slide_sums<2>, slide_sums<3>},
       {add_segment<0>, add_segment<1>, add_segment<2>, add_segment<3>},
