@@ -1,6 +1,6 @@
 // Hard max by bins: the rows of a window are folded first, then its columns. For adaptive and global windows, and for
-// sliding ones that hardly overlap. That order finds the right value, but of equal cells any: the one that wins is looked
-// up afterwards, where its index, code or tangent is wanted or where the value is a zero of either sign.
+// sliding ones that hardly overlap. That order finds the right value, but of equal cells any: the one that wins is
+// looked up afterwards, where its index, code or tangent is wanted or where the value is a zero of either sign.
 #include <limits>
 #include <vector>
 
@@ -31,8 +31,8 @@ class Bins final : public PlaneEngine {
         last_(plan.ndim() - 1),
         lanes_(lanes),
         most_cells_(std::min(plan.axes.back().size, std::max<Index>(kVectorBytes, kChunkItems / lanes))),
-        loader_({most_cells_, 0, 1, lanes, padded_length<C>(most_cells_ * lanes), last_ == 0 ? 1 : kRowsAtOnce}, kernels,
-                C{}) {
+        loader_({most_cells_, 0, 1, lanes, padded_length<C>(most_cells_ * lanes), last_ == 0 ? 1 : kRowsAtOnce},
+                kernels, C{}) {
     rule_ = !std::is_floating_point_v<C>         ? MaxRule::clean
             : plan.nan == NanPolicy::propagate ? MaxRule::propagate
                                                : MaxRule::absent;

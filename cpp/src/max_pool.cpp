@@ -103,7 +103,7 @@ bool alike(const Axis& a, const Axis& b) {
 // their windows overlap. All pieces that touch no padding share one plan.
 std::vector<Piece> pieces_of(const MaxPlan& plan) {
   const Axis& axis = plan.axes[0];
-  const Index cells = std::max(kCellsPerPiece, 8 * axis.extent());
+  const Index cells = std::max(kCellsPerPiece, 8 * std::min(axis.extent(), axis.size));
   const Index outputs = std::max<Index>(1, cells / axis.stride);
   std::vector<Piece> pieces;
   for (Index first = 0; first < axis.output; first += outputs) {
@@ -114,10 +114,10 @@ std::vector<Piece> pieces_of(const MaxPlan& plan) {
     part.size = to - from;
     part.before = from - start;
     part.after = std::max<Index>(0, stop - to);
-    const bool same = !pieces.empty() && alike(pieces.back().plan->axes[0], part);
-    pieces.push_back({same ? pieces.back().plan
-                           : std::make_shared<const MaxPlan>(plan.operator_name, std::vector<Axis>{part}, plan.ties, plan.nan),
-                      from, first});
+    Piece piece{nullptr, from, first};
+    if (!pieces.empty() && alike(pieces.back().plan->axes[0], part)) piece.plan = pieces.back().plan;
+    else piece.plan = std::make_shared<MaxPlan>(plan.operator_name, std::vector{part}, plan.ties, plan.nan);
+    pieces.push_back(std::move(piece));
   }
   return pieces;
 }

@@ -52,7 +52,8 @@ class Walk {
     if (best.flat < 0) return;
     const auto top = walk::value_of(cell(best.offset));
     walk::cells(plan_, output, plane_.x.strides, [&](Index offset, Index code, Index) {
-      if (walk::wins(walk::value_of(cell(offset)), top)) target[code / 8] |= static_cast<std::uint8_t>(1u << (code % 8));
+      if (!walk::wins(walk::value_of(cell(offset)), top)) return;
+      target[code / 8] |= static_cast<std::uint8_t>(1u << (code % 8));
     });
   }
 

@@ -57,8 +57,8 @@ inline Index code_stride(const MaxPlan& plan, int axis) noexcept {
   return stride;
 }
 
-// Calls visit(byte offset, code, flat index) for the first real cell of every row of a window, in row-major order, while
-// it returns true. The row's other cells are spans.count - 1 of the last axis, a dilation apart.
+// Calls visit(byte offset, code, flat index) for the first real cell of every row of a window, in row-major order,
+// while it returns true. The row's other cells are spans.count - 1 of the last axis, a dilation apart.
 // strides: byte strides of the spatial axes.
 template <class Visit>
 void cell_rows(const MaxPlan& plan, const Index* output, const Index* strides, Visit&& visit) {
@@ -132,8 +132,8 @@ bool wins(C x, C best) noexcept {
   return (x == best) | (is_nan(x) & is_nan(best));  // no branch, so that rows of cells are compared in vectors
 }
 
-// Calls visit(output index array, byte offset in an array with these strides per output axis) for the outputs of a plane
-// whose first coordinate lies in [begin, end), in row-major order.
+// Calls visit(output index array) for the outputs of a plane whose first coordinate lies in [begin, end), in row-major
+// order.
 template <class Visit>
 void outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
   const int ndim = plan.ndim();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "check.hpp"
@@ -45,22 +46,43 @@ struct Array {
 std::mt19937 generator(5);
 Index integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(generator); }
 
-template <class T>
-void check_case(bool channels_last) {
+// Windows of any kind; windows that hardly overlap; windows along lines so long that they are cut into pieces.
+enum class Kind { any, apart, line };
+
+WindowParameters parameters_of(Kind kind) {
   WindowParameters p;
-  p.operator_name = "max_pool2d";
   for (int axis = 0; axis < 2; ++axis) {
-    p.kernel.push_back(integer(1, axis == 0 ? 12 : 20));
-    p.stride.push_back(integer(1, 4));
-    p.dilation.push_back(integer(1, 2));
-    p.before.push_back(integer(0, 3));
-    p.after.push_back(integer(0, 3));
+    const bool one = kind == Kind::line && axis == 0;  // a line is a plane of one row
+    p.kernel.push_back(one ? 1 : integer(1, axis == 0 ? 12 : 20));
+    p.stride.push_back(one ? 1 : kind == Kind::apart ? integer(4, 25) : integer(1, 4));
+    p.dilation.push_back(one || kind == Kind::apart ? 1 : integer(1, 2));
+    p.before.push_back(one ? 0 : integer(0, 3));
+    p.after.push_back(one ? 0 : integer(0, 3));
   }
   p.ceil_mode = integer(0, 1) == 1;
-  const Index sizes[] = {p.dilation[0] * p.kernel[0] + integer(0, 40), p.dilation[1] * p.kernel[1] + integer(0, 60)};
-  const MaxPlan plan("max_pool2d", window_axes(p, sizes), Ties::first, NanPolicy::propagate);
-  const Index channels = integer(1, 20);
-  const Sizes in{2, channels, sizes[0], sizes[1]}, out{2, channels, plan.axes[0].output, plan.axes[1].output};
+  return p;
+}
+
+// A line's windows have one axis; all that stands before it is leading.
+MaxPlan plan_of(WindowParameters p, std::span<const Index> sizes, Kind kind) {
+  p.operator_name = "max_pool";
+  if (kind == Kind::line) {
+    for (auto* values : {&p.kernel, &p.stride, &p.dilation, &p.before, &p.after}) values->erase(values->begin());
+    sizes = sizes.subspan(1);
+  }
+  return {p.operator_name, window_axes(p, sizes), Ties::first, NanPolicy::propagate};
+}
+
+template <class T>
+void check_case(bool channels_last, Kind kind) {
+  const WindowParameters p = parameters_of(kind);
+  const bool line = kind == Kind::line;
+  const Index sizes[] = {line ? 1 : p.dilation[0] * p.kernel[0] + integer(0, 40),
+                         line ? integer(17000, 30000) : p.dilation[1] * p.kernel[1] + integer(0, 60)};
+  const MaxPlan plan = plan_of(p, sizes, kind);
+  const Index channels = integer(1, line ? 2 : 20);
+  const Sizes in{2, channels, sizes[0], sizes[1]};
+  const Sizes out{2, channels, line ? 1 : plan.axes[0].output, plan.axes.back().output};
   Array<T> x(in, channels_last), y(out, channels_last), dx(in, channels_last), y2(out, channels_last);
   const bool special = integer(0, 3) == 0;
   for (T& item : x.items) item = static_cast<T>(integer(-50, 50));
@@ -107,8 +129,9 @@ int main() {
     for (const Isa isa : available_isas()) {
       CHECK(set_isa(name_of(isa)));
       for (int i = 0; i < 60; ++i) {
-        check_case<float>(i % 2 == 0);
-        check_case<double>(i % 2 == 0);
+        const Kind kind = i % 15 == 0 ? Kind::line : i % 3 == 0 ? Kind::apart : Kind::any;
+        check_case<float>(i % 2 == 0, kind);
+        check_case<double>(i % 2 == 0, kind);
       }
     }
   }
