@@ -17,6 +17,8 @@ OPERATORS = [
     hu.MaxPool((3, 3), stride=1, padding=1),
     hu.MaxPool((5, 5), stride=3, padding=2),
     hu.MaxPool((6, 9), stride=(2, 4), padding=(1, 4)),
+    hu.MaxPool((3, 4), stride=(1, 2), dilation=(1, 2)),
+    hu.MaxPool((6, 4), stride=(1, 2), padding=2, dilation=(1, 2)),
     hu.MaxPool((3, 3, 3), stride=(1, 2, 2), padding=1),
 ]
 

@@ -345,14 +345,14 @@ void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& row
   }
 #if defined(__GNUC__) || defined(__clang__)
   if (way_count == 2) {
-    switch (10 * ways[0].count + ways[1].count) {
-      case 11: return two_ways<C, Rounding, 1, 1>(ways, out, rows, past);
-      case 12: return two_ways<C, Rounding, 1, 2>(ways, out, rows, past);
-      case 21: return two_ways<C, Rounding, 2, 1>(ways, out, rows, past);
-      case 24: return two_ways<C, Rounding, 2, 4>(ways, out, rows, past);
-      case 48: return two_ways<C, Rounding, 4, 8>(ways, out, rows, past);
-      case 84: return two_ways<C, Rounding, 8, 4>(ways, out, rows, past);
-      case 42: return two_ways<C, Rounding, 4, 2>(ways, out, rows, past);
+    switch (1000 * ways[0].count + ways[1].count) {  // a class has at most 255 terms
+      case 1001: return two_ways<C, Rounding, 1, 1>(ways, out, rows, past);
+      case 1002: return two_ways<C, Rounding, 1, 2>(ways, out, rows, past);
+      case 2001: return two_ways<C, Rounding, 2, 1>(ways, out, rows, past);
+      case 2004: return two_ways<C, Rounding, 2, 4>(ways, out, rows, past);
+      case 4008: return two_ways<C, Rounding, 4, 8>(ways, out, rows, past);
+      case 8004: return two_ways<C, Rounding, 8, 4>(ways, out, rows, past);
+      case 4002: return two_ways<C, Rounding, 4, 2>(ways, out, rows, past);
       default: return two_ways<C, Rounding, -1, -1>(ways, out, rows, past);
     }
   }
