@@ -94,17 +94,19 @@ def distance(found: Sequence[Array], correct: Sequence[Array]) -> tuple[float, f
 def measure(runs: dict[str, tuple[Run, Callable[[Any], Array]]], rounds: int) -> dict[str, Measured]:
     """Every contender in turn, round by round.
 
-    A turn is two calls, of which the second counts: nobody pays for the threads that the contender before left
-    spinning, or for the caches that it emptied.
+    A turn is at least two calls and 40 ms, each call with its own time: nobody pays for the threads that the contender
+    before left spinning, or for the caches that it emptied.
     """
     results = {name: [convert(value) for value in run()] for name, (run, convert) in runs.items()}
     best = dict.fromkeys(runs, math.inf)
     for _ in range(rounds):
         for name, (run, _) in runs.items():
-            run()
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
+            calls, began = 0, time.perf_counter()
+            while calls < 2 or time.perf_counter() - began < 0.04:
+                start = time.perf_counter()
+                run()
+                best[name] = min(best[name], time.perf_counter() - start)
+                calls += 1
     return {name: Measured(1e3 * best[name], *distance(results[name], results["correct"])) for name in runs}
 
 
@@ -164,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks convolution", description=__doc__)
     parser.add_argument("--modes", nargs="+", default=["forward", "vjp", "jvp"], choices=["forward", "vjp", "jvp"])
     parser.add_argument("--cases", nargs="+", default=[], help="parts of the workloads' names")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
     chosen = parser.parse_args(arguments)
     hu.set_num_threads(chosen.threads)
