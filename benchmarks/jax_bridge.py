@@ -6,7 +6,6 @@ python -m benchmarks jax_bridge
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from rich.table import Table
 
 import halfulp as hu
 import halfulp.jax as hj
+from benchmarks.timing import best_times
 
 SHAPE = (32, 64, 112, 112)
 PADS = ((0, 0), (0, 0), (1, 1), (1, 1))
@@ -48,14 +48,10 @@ class Row(NamedTuple):
 
 
 def alternate(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int) -> tuple[float, float]:
-    """The best time of each, in milliseconds, measured in turns so that a busy machine troubles both."""
-    best = [float("inf"), float("inf")]
-    for _ in range(rounds + 1):  # the first round compiles
-        for i, function in enumerate((ours, theirs)):
-            start = time.perf_counter()
-            function().block_until_ready()
-            best[i] = min(best[i], time.perf_counter() - start)
-    return best[0] * 1e3, best[1] * 1e3
+    """The best time of each, in milliseconds."""
+    calls = {"ours": lambda: ours().block_until_ready(), "theirs": lambda: theirs().block_until_ready()}
+    best = best_times(calls, rounds)
+    return best["ours"] * 1e3, best["theirs"] * 1e3
 
 
 def measure(shape: tuple[int, ...], rounds: int) -> list[Row]:

@@ -1,7 +1,9 @@
 // Hard max pooling under XLA: straight from XLA's buffers to the kernels, without Python.
 #include <memory>
+#include <new>
 
 #include "halfulp/max_pool.hpp"
+#include "halfulp/memory_pool.hpp"
 #include "xla_handlers.hpp"
 #include "xla_window.hpp"
 
@@ -25,12 +27,14 @@ MaxPlan plan_of(const Call& call, const Sizes& shape) {
 // Values that the kernels write and nobody reads.
 struct Scratch {
   explicit Scratch(const ArrayView& like) : view(like) {
-    const std::size_t size = static_cast<std::size_t>(like.count()) * item_size(like.dtype);
-    bytes = std::make_unique_for_overwrite<char[]>(size);
-    use_large_pages(bytes.get(), size);
-    view.data = bytes.get();
+    bytes.reset(memory_pool::take(static_cast<std::size_t>(like.count()) * item_size(like.dtype)));
+    if (!bytes) throw std::bad_alloc();
+    view.data = static_cast<char*>(bytes.get());
   }
-  std::unique_ptr<char[]> bytes;
+  struct Return {
+    void operator()(void* block) const noexcept { memory_pool::give(block); }
+  };
+  std::unique_ptr<void, Return> bytes;
   ArrayView view;
 };
 
