@@ -25,7 +25,7 @@ from tests.strategies import (
 )
 
 # JAX 0.8 moved it to its own top level.
-enable_x64: Any = getattr(jax, "enable_x64", None) or getattr(jax.experimental, "enable_x64")  # noqa: B009
+enable_x64: Any = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
 
 
 @st.composite
