@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from rich.table import Table
 
 import halfulp as hu
 from benchmarks import convolution_peers as peers
+from benchmarks.timing import turn
 
 Array = np.ndarray[Any, Any]
 Run = Callable[[], Sequence[Any]]
@@ -92,21 +92,12 @@ def distance(found: Sequence[Array], correct: Sequence[Array]) -> tuple[float, f
 
 
 def measure(runs: dict[str, tuple[Run, Callable[[Any], Array]]], rounds: int) -> dict[str, Measured]:
-    """Every contender in turn, round by round.
-
-    A turn is at least two calls and 40 ms, each call with its own time: nobody pays for the threads that the contender
-    before left spinning, or for the caches that it emptied.
-    """
+    """Every contender in turn, round by round."""
     results = {name: [convert(value) for value in run()] for name, (run, convert) in runs.items()}
     best = dict.fromkeys(runs, math.inf)
     for _ in range(rounds):
         for name, (run, _) in runs.items():
-            calls, began = 0, time.perf_counter()
-            while calls < 2 or time.perf_counter() - began < 0.04:
-                start = time.perf_counter()
-                run()
-                best[name] = min(best[name], time.perf_counter() - start)
-                calls += 1
+            best[name] = min(best[name], turn(run))
     return {name: Measured(1e3 * best[name], *distance(results[name], results["correct"])) for name in runs}
 
 
