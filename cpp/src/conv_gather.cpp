@@ -35,16 +35,16 @@ void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& ke
   std::vector<GatherProblem<T>> refused;
   for (;;) {
     std::vector<GatherEngine<T, S>*> active;
-    Numbering panels, tasks;
+    Numbering packs, tasks;
     for (const auto& engine : engines) {
       if (!engine->usable() || !engine->next_batch()) continue;
       active.push_back(engine.get());
-      panels.add(engine->pack_count());
+      packs.add(engine->pack_count());
     }
     if (active.empty()) break;
-    run_tasks<Buffer<S>>(panels.count(), [&](Buffer<S>& lines, Index number) {
-      const auto [engine, panel] = panels.find(number);
-      active[engine]->pack_panel(panel, lines);
+    run_tasks<Buffer<S>>(packs.count(), [&](Buffer<S>& lines, Index number) {
+      const auto [engine, unit] = packs.find(number);
+      active[engine]->pack_columns(unit, lines);
     });
     std::erase_if(active, [](const auto* engine) { return !engine->usable(); });
     for (const auto* engine : active) tasks.add(engine->task_count());

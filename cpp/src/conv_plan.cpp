@@ -166,30 +166,38 @@ Index Tile::positions() const {
   return product;
 }
 
+Sizes Tile::position(Index number) const {
+  Sizes position = first;
+  for (int axis = count.size() - 1; axis >= 0; --axis) {
+    position[axis] += number % count[axis];
+    number /= count[axis];
+  }
+  return position;
+}
+
 Tiling::Tiling(const Gather& gather, Index most) {
   const int ndim = static_cast<int>(gather.size());
   positions_.resize(ndim);
-  size_.resize(ndim);
   tiles_.resize(ndim);
   for (int axis = ndim - 1; axis >= 0; --axis) {
     const Index n = gather[static_cast<std::size_t>(axis)].positions;
     const Index room = std::max<Index>(1, most / largest_);
-    const Index pieces = std::max<Index>(1, ceil_div(n, room));
     positions_[axis] = n;
-    size_[axis] = std::max<Index>(1, ceil_div(n, pieces));
-    tiles_[axis] = ceil_div(n, size_[axis]);
+    tiles_[axis] = std::max<Index>(1, ceil_div(n, room));
     count_ *= tiles_[axis];
-    largest_ *= size_[axis];
+    largest_ *= std::max<Index>(1, ceil_div(n, tiles_[axis]));
   }
 }
 
 Tile Tiling::tile(Index number) const {
   Tile tile;
-  tile.first.resize(size_.size());
-  tile.count.resize(size_.size());
-  for (int axis = size_.size() - 1; axis >= 0; --axis) {
-    tile.first[axis] = number % tiles_[axis] * size_[axis];
-    tile.count[axis] = std::min(size_[axis], positions_[axis] - tile.first[axis]);
+  tile.first.resize(tiles_.size());
+  tile.count.resize(tiles_.size());
+  for (int axis = tiles_.size() - 1; axis >= 0; --axis) {
+    const Index place = number % tiles_[axis], share = positions_[axis] / tiles_[axis],
+                larger = positions_[axis] % tiles_[axis];
+    tile.first[axis] = place * share + std::min(place, larger);
+    tile.count[axis] = share + (place < larger ? 1 : 0);
     number /= tiles_[axis];
   }
   return tile;

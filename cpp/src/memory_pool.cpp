@@ -15,10 +15,12 @@ namespace {
 
 constexpr std::size_t kHeader = 64;  // keeps the data aligned
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
+constexpr std::size_t kMostScratch = std::size_t{64} << 20;
 
 struct Header {
   std::size_t asked;
   std::size_t capacity;  // header included
+  Use use;
 };
 
 Header* header_of(const void* block) noexcept {
@@ -46,10 +48,10 @@ Header* allocate(std::size_t capacity) noexcept {
 
 // Blocks that were given back, the latest last.
 struct Pool {
-  std::mutex mutex;
-  std::vector<Header*> blocks;
+  const std::size_t smallest, most_blocks;
+  std::size_t limit;
+  std::vector<Header*> blocks = {};
   std::size_t bytes = 0;
-  std::size_t limit = std::size_t{256} << 20;
 
   void shrink(std::size_t to) noexcept {
     while (bytes > to) {
@@ -58,33 +60,61 @@ struct Pool {
       blocks.erase(blocks.begin());
     }
   }
+
+  Header* find(std::size_t needed) noexcept {
+    for (std::size_t i = blocks.size(); i-- > 0;) {
+      Header* const found = blocks[i];
+      if (found->capacity < needed || found->capacity > needed + needed / 4) continue;
+      bytes -= found->capacity;
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    return nullptr;
+  }
+
+  // Whether the block is kept.
+  bool keep(Header* header) noexcept {
+    if (header->capacity > limit || blocks.size() >= most_blocks) return false;
+    try {
+      blocks.push_back(header);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    bytes += header->capacity;
+    shrink(limit);
+    return true;
+  }
+};
+
+struct Pools {
+  std::mutex mutex;
+  Pool outputs{kSmallest, 64, std::size_t{256} << 20};
+  Pool scratch{kSmallestScratch, 256, kMostScratch};
+
+  Pool& of(Use use) noexcept { return use == Use::output ? outputs : scratch; }
 };
 
 // Never destroyed: arrays may give their blocks back while the process ends.
-Pool& pool() noexcept {
-  static Pool* const instance = new Pool;
+Pools& pools() noexcept {
+  static Pools* const instance = new Pools;
   return *instance;
 }
 
 }  // namespace
 
-void* take(std::size_t bytes) noexcept {
+void* take(std::size_t bytes, Use use) noexcept {
   if (bytes > SIZE_MAX - kHeader - kHugePage) return nullptr;
   const std::size_t needed = bytes + kHeader;
-  Pool& p = pool();
+  Pool& pool = pools().of(use);
   Header* found = nullptr;
-  if (bytes >= kSmallest) {
-    const std::lock_guard lock(p.mutex);
-    for (std::size_t i = p.blocks.size(); i-- > 0 && found == nullptr;) {
-      if (p.blocks[i]->capacity < needed || p.blocks[i]->capacity > needed + needed / 4) continue;
-      found = p.blocks[i];
-      p.bytes -= found->capacity;
-      p.blocks.erase(p.blocks.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+  if (bytes >= pool.smallest) {
+    const std::lock_guard lock(pools().mutex);
+    found = pool.find(needed);
   }
   if (found == nullptr) found = allocate(needed);
   if (found == nullptr) return nullptr;
   found->asked = bytes;
+  found->use = use;
   return reinterpret_cast<char*>(found) + kHeader;
 }
 
@@ -93,36 +123,30 @@ std::size_t size_of(const void* block) noexcept { return header_of(block)->asked
 void give(void* block) noexcept {
   if (block == nullptr) return;
   Header* header = header_of(block);
-  if (header->asked < kSmallest) return release(header);
-  Pool& p = pool();
-  const std::lock_guard lock(p.mutex);
-  if (header->capacity > p.limit || p.blocks.size() == p.blocks.capacity()) {
-    if (header->capacity > p.limit || p.blocks.size() >= 64) return release(header);
-    try {
-      p.blocks.reserve(p.blocks.size() + 16);
-    } catch (const std::bad_alloc&) {
-      return release(header);
-    }
+  Pool& pool = pools().of(header->use);
+  if (header->asked >= pool.smallest) {
+    const std::lock_guard lock(pools().mutex);
+    if (pool.keep(header)) return;
   }
-  p.blocks.push_back(header);
-  p.bytes += header->capacity;
-  p.shrink(p.limit);
+  release(header);
 }
 
 std::size_t kept_bytes() noexcept {
-  const std::lock_guard lock(pool().mutex);
-  return pool().bytes;
+  const std::lock_guard lock(pools().mutex);
+  return pools().outputs.bytes + pools().scratch.bytes;
 }
 
 std::size_t kept_limit() noexcept {
-  const std::lock_guard lock(pool().mutex);
-  return pool().limit;
+  const std::lock_guard lock(pools().mutex);
+  return pools().outputs.limit;
 }
 
 void set_kept_limit(std::size_t bytes) noexcept {
-  const std::lock_guard lock(pool().mutex);
-  pool().limit = bytes;
-  pool().shrink(bytes);
+  const std::lock_guard lock(pools().mutex);
+  for (Pool* pool : {&pools().outputs, &pools().scratch}) {
+    pool->limit = pool == &pools().scratch ? std::min(bytes, kMostScratch) : bytes;
+    pool->shrink(pool->limit);
+  }
 }
 
 }  // namespace halfulp::memory_pool

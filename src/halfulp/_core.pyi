@@ -20,7 +20,7 @@ def set_isa(name: str) -> None:
     """Force an instruction set; for tests."""
 
 def get_kept_memory() -> int:
-    """Bytes of former outputs that are kept for new ones."""
+    """Bytes of former outputs and scratch that are kept for new ones."""
 
 def set_kept_memory_limit(bytes: int) -> None:
     """Keep at most this many bytes of former outputs; 0 keeps none."""

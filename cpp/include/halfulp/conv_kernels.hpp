@@ -39,6 +39,9 @@ struct ProductKernels {
 
   // out[j * out_stride + i] = in[i * in_stride + j]
   void (*transpose)(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride);
+
+  // Whether n numbers are finite, all of them.
+  bool (*finite)(const S* x, Index n);
 };
 
 // Loading n elements as S, `stride` elements apart.
@@ -60,6 +63,21 @@ struct Acceptance {
   double gamma;
   double exact;
 };
+
+// What decides about sums whose error has no exceptions: sum i, to which `bias` is still to be added, is within
+//   base + reach[0][i] * scale[0] + reach[1][i] * scale[1]   (reach[1] or both may be null)
+// of the exact one. A NaN among these numbers means that the sum is NaN too.
+struct Margin {
+  const double* reach[2];
+  double scale[2];
+  double base;
+  double bias;
+};
+
+// out[i] is the rounded sum; returns whether every interval sum ± margin rounds to one number. If not, nothing in `out`
+// counts, and the kernels below tell which ones are at fault.
+template <class T>
+using DecideKernel = bool (*)(const double* value, Index n, const Margin& margin, T* out);
 
 // out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number,
 // signs of zero included. Returns how many are bad.
@@ -88,6 +106,10 @@ struct ConvKernels {
   LoadKernel<BFloat16, double> load_bf16_f64;
   LoadKernel<float, double> load_f32_f64;
   LoadKernel<double, double> load_f64_f64;
+
+  DecideKernel<Float16> decide_f16;
+  DecideKernel<BFloat16> decide_bf16;
+  DecideKernel<float> decide_f32;
 
   AcceptKernel<Float16> accept_f16;
   AcceptKernel<BFloat16> accept_bf16;

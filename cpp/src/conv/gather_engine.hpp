@@ -14,8 +14,14 @@ inline constexpr Index kBlockDepth = 128;        // products summed before they 
 inline constexpr Index kSlabBytes = 192 << 10;   // of one staging
 inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
 inline constexpr Index kChunkBytes = 4 << 20;    // of packed filters that one task walks through
+inline constexpr Index kPackPiece = 256;         // products of a filter that are packed at a time
+inline constexpr Index kMostPackColumns = 16;    // a vector of the widest registers
 inline constexpr Index kMatrixTile = 256;        // positions
 inline constexpr Index kStencilTile = 2048;
+inline constexpr Index kLineTile = 16384;     // of a stencil that finishes line by line, times channels
+inline constexpr Index kLinePositions = 256;  // of the lines that it finishes together
+inline constexpr Index kMatrixCost = 16;      // what a tile costs beside its positions, in positions
+inline constexpr Index kStencilCost = 256;
 
 // Some output channels of a group, packed as panel[k][column].
 struct Panel {
@@ -23,10 +29,20 @@ struct Panel {
   Index packed;                        // offset in the packed filters
 };
 
+// Some columns of a panel that are packed together.
+struct PackUnit {
+  Index panel, column, width;
+};
+
 // Panels [begin, end) of one group, which a task takes together.
 struct Chunk {
   Index begin, end;
   Index width;  // of the panels together
+};
+
+// Positions [first, first + count) of a tile, of one output channel of a sample.
+struct Part {
+  Index n, group, row, first, count;
 };
 
 // What one thread needs.
@@ -44,6 +60,10 @@ struct GatherWorkspace {
   std::vector<SlabLayout> layouts;
   std::vector<Index> slab_begin;
   bool whole = false;  // whether the slab still holds every cell of the tile
+  // Per source: the least reach of a position or, for a stencil, the largest magnitude of a cell.
+  double extreme[2] = {0, 0};
+  bool spread = false;   // whether the reaches of a stencil's positions hold that magnitude, or something better
+  bool refined = false;  // something better
   Index seen = 0, undecided = 0;
   const void* engine = nullptr;
   Index tile = -1;         // of that engine, which the plan, the padding and the runs are for
@@ -59,10 +79,10 @@ class GatherEngine {
   // `packed_bytes` is what packed filters may take, more only if a single panel does.
   GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels, Index packed_bytes);
 
-  // The work comes in batches of chunks, nearly always one: while (next_batch()) pack every panel, then run every task.
+  // The work comes in batches of chunks, nearly always one: while (next_batch()) pack all columns, then run every task.
   bool next_batch();
-  Index pack_count() const;
-  void pack_panel(Index number, Buffer<S>& lines);
+  Index pack_count() const { return static_cast<Index>(pack_units_.size()); }
+  void pack_columns(Index number, Buffer<S>& lines);
   // Whether the packed filters allow this mode: `fast` cannot cope with infinite or NaN weights over padding.
   bool usable() const { return correct_ || finite_filters_; }
   Index task_count() const { return (batch_end_ - batch_begin_) * p_.batch * tiling_.count(); }
@@ -70,18 +90,23 @@ class GatherEngine {
 
  private:
   // gather_pack.hpp
+  Index chunk_count(Index lane, Index most) const;
   void make_panels();
   void open_batch(Index begin);
-  void load_filter(std::size_t source, Index group, Index row, S* line);
-  void measure_filter(std::size_t source, Index group, Index row, const S* line);
+  void load_filter(std::size_t source, Index group, Index row, Index first, Index n, S* line);
+  void measure_filter(const S* line, Index n, double& size);
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
   void matrix_sums(Workspace& work, const Chunk& chunk, Index n);
   void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
+  SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
+  // gather_stencil.hpp
   void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   void stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab, Index first_k,
                      const Index* offsets, Index depth, bool first);
-  SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
+  void take_lines(Workspace& work, const Chunk& chunk, const Panel& panel, const Tile& tile, Index first, Index count,
+                  Index stride);
+  void finish_stencil(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   // gather_finish.hpp
   void fill_without_terms();
   double largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const;
@@ -90,12 +115,14 @@ class GatherEngine {
   void refine_reach(Workspace& work);
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
-  void finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
-  void finish_fast(Workspace& work, Index group, Index row, S* sums, T* out);
-  void finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low, const Tile& tile,
-                      T* out);
-  Acceptance acceptance(Workspace& work, Index group, Index row) const;
-  void write(Workspace& work, T* plane, const Tile& tile);
+  void finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile, const Margin* margin);
+  void finish_fast(const Part& part, S* sums, T* out);
+  bool find_margin(Workspace& work, Index group, Index row, Margin& margin) const;
+  void finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
+                      const Margin* margin, T* out);
+  Acceptance acceptance(Workspace& work, const Part& part) const;
+  void write(Workspace& work, const Part& part, T* plane, Index run);
   double find_exact_limit() const;
 
   const GatherProblem<T>& p_;
@@ -105,11 +132,14 @@ class GatherEngine {
   const bool correct_, twofold_, stencil_, by_position_;  // by_position_: bounds for each position, not for the tile
   const Index taps_, depth_;                          // depth_: products of an output, all sources together
   Index block_channels_, block_taps_;                 // a block: some channels with all taps, or some taps of one
+  bool one_block_ = false;                            // whether one block holds all products of an output
   double additions_ = 0;                              // that a product can pass through
   double gamma_ = 0;
   std::vector<std::vector<Index>> filter_offsets_;
+  std::vector<char> in_one_run_;  // per source, whether all weights of an output channel lie side by side in this order
   std::vector<Panel> panels_;
   std::vector<Chunk> chunks_;
+  std::vector<PackUnit> pack_units_;
   Index batch_begin_ = 0, batch_end_ = -1;  // chunks
   Tiling tiling_;
   Buffer<S> packed_;
@@ -142,12 +172,18 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
   block_channels_ = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));
   block_taps_ = taps_ <= kBlockDepth ? taps_ : ceil_div(taps_, ceil_div(taps_, kBlockDepth));
   if (depth_ == 0) return;
+  one_block_ = depth_ <= block_channels_ * block_taps_ && p_.sources.size() == 1;
   const Index blocks = ceil_div(p_.channels, block_channels_) * ceil_div(taps_, block_taps_);
   const Index block = std::min(block_channels_, p_.channels) * block_taps_;
   additions_ = static_cast<double>(block + blocks * static_cast<Index>(p_.sources.size()) + 2);
   const double unit = 0x1p-53;
   gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
-  for (const Source<T>& source : p_.sources) filter_offsets_.push_back(p_.filter_offsets(source));
+  for (const Source<T>& source : p_.sources) {
+    const std::vector<Index> offsets = p_.filter_offsets(source);
+    const bool run = std::is_sorted(offsets.begin(), offsets.end()) && offsets.back() - offsets.front() == taps_ - 1;
+    in_one_run_.push_back(run && (source.channel == taps_ || p_.channels == 1));
+    filter_offsets_.push_back(offsets);
+  }
   filter_size_.assign(p_.sources.size(), std::vector<double>(static_cast<std::size_t>(p_.groups * p_.rows)));
 }
 
@@ -172,3 +208,4 @@ bool GatherEngine<T, S>::next_batch() {
 #include "gather_finish.hpp"
 #include "gather_pack.hpp"
 #include "gather_sums.hpp"
+#include "gather_stencil.hpp"

@@ -73,7 +73,12 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
     inner *= slab.count;
   }
   if (twofold_) return;
-  for (Index i = 0; i < positions; ++i) reach[i] = std::sqrt(reach[i]);
+  double least = std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < positions; ++i) {
+    reach[i] = std::sqrt(reach[i]);
+    least = reach[i] < least ? reach[i] : least;
+  }
+  work.extreme[s] = least;
 }
 
 // The largest magnitude of the cells of each position, instead of that of the whole tile.
@@ -94,6 +99,7 @@ void GatherEngine<T, S>::refine_reach(Workspace& work) {
       reach[i] = largest;
     }
   }
+  work.refined = true;
   work.whole = false;  // once is enough
 }
 
@@ -142,78 +148,102 @@ void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::finish(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
-  const Index positions = tile.positions();
+void GatherEngine<T, S>::finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+  const Index positions = tile.positions(), padded = static_cast<Index>(work.rows.size());
+  const Index stride = odd_lines<S>(positions);  // from one output channel's sums to the next's
   const Index planes = twofold_ ? 2 : 1;
-  S* sums = work.sums.at_least(1);
-  Index stride = positions;  // from one output channel's sums to the next's
-  const Index run = tile.count[tile.count.size() - 1];
-  const Index line = ceil_div(run, products_.width) * products_.width;
-  if (stencil_ && line != run) {
-    S* const turned = work.turned.at_least(planes * chunk.width * positions);
-    const Index lines = planes * chunk.width * (positions / run);
-    for (Index i = 0; i < lines; ++i) std::copy_n(sums + i * line, run, turned + i * run);
-    sums = turned;
-  } else if (!stencil_) {
-    stride = odd_lines<S>(positions);
-    S* const turned = work.turned.at_least(planes * chunk.width * stride);
-    const Index padded = static_cast<Index>(work.rows.size());
-    for (Index plane = 0; plane < planes; ++plane)
-      products_.transpose(sums + plane * padded * work.stride, work.stride, positions, chunk.width,
-                          turned + plane * chunk.width * stride, stride);
-    sums = turned;
-  }
-  Index column = 0;
+  S* const turned = work.turned.at_least(planes * chunk.width * stride);
+  for (Index plane = 0; plane < planes; ++plane)
+    products_.transpose(work.sums.at_least(1) + plane * padded * work.stride, work.stride, positions, chunk.width,
+                        turned + plane * chunk.width * stride, stride);
+  S* high = turned;
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
-    for (Index j = 0; j < panel.columns; ++j) {
-      S* const high = sums + (column + j) * stride;
-      const Index row = panel.first + j;
-      T* const plane = p_.plane(n, panel.group, row);
-      T* const out = work.in_one_run ? plane + work.run_offsets.front() : work.rounded.at_least(positions);
-      if (work.in_one_run && j + 2 < panel.columns) prefetch<true>(out, 2 * p_.out.channel, positions);
-      if constexpr (std::is_same_v<S, double>) {
-        if (correct_) finish_correct(work, n, panel.group, row, high, high + chunk.width * stride, tile, out);
-        else finish_fast(work, panel.group, row, high, out);
-      } else {
-        finish_fast(work, panel.group, row, high, out);
-      }
-      if (!work.in_one_run) write(work, plane, tile);
+    for (Index j = 0; j < panel.columns; ++j, high += stride) {
+      const Part part{n, panel.group, panel.first + j, 0, positions};
+      if (work.in_one_run && j + 2 < panel.columns)
+        prefetch<true>(p_.plane(n, panel.group, part.row) + work.run_offsets.front(), 2 * p_.out.channel, positions);
+      Margin margin;
+      const bool decides = find_margin(work, panel.group, part.row, margin);
+      finish_part(work, part, high, high + chunk.width * stride, tile, decides ? &margin : nullptr);
     }
-    column += panel.width;
+    high += (panel.width - panel.columns) * stride;
   }
 }
 
+// Finishes consecutive positions, whole lines along the last axis.
 template <class T, class S>
-void GatherEngine<T, S>::finish_fast(Workspace& work, Index group, Index row, S* sums, T* out) {
-  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+void GatherEngine<T, S>::finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile,
+                                     const Margin* margin) {
+  const Index run = tile.count[tile.count.size() - 1];
+  T* const plane = p_.plane(part.n, part.group, part.row);
+  const bool direct = work.in_one_run || (part.count == run && p_.gather.back().out_step * p_.out.spatial.back() == 1);
+  const Index offset = work.run_offsets[static_cast<std::size_t>(work.in_one_run ? 0 : part.first / run)];
+  T* const out = direct ? plane + offset + (work.in_one_run ? part.first : 0) : work.rounded.at_least(part.count);
+  if constexpr (std::is_same_v<S, double>) {
+    if (correct_) finish_correct(work, part, high, low, tile, margin, out);
+    else finish_fast(part, high, out);
+  } else {
+    finish_fast(part, high, out);
+  }
+  if (!direct) write(work, part, plane, run);
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::finish_fast(const Part& part, S* sums, T* out) {
   if (p_.bias != nullptr) {
-    const S bias = static_cast<S>(p_.bias_of(group, row));
-    for (Index i = 0; i < positions; ++i) sums[i] += bias;
+    const S bias = static_cast<S>(p_.bias_of(part.group, part.row));
+    for (Index i = 0; i < part.count; ++i) sums[i] += bias;
   }
-  store_fast(sums, positions, out);
+  store_fast(sums, part.count, out);
+}
+
+// The margins of an output channel's sums. False if they do not decide: where zeros, padding and exact sums ask for a
+// closer look.
+template <class T, class S>
+bool GatherEngine<T, S>::find_margin(Workspace& work, Index group, Index row, Margin& margin) const {
+  if (!correct_ || twofold_ || work.refined || exact_.known() || !finite_filters_) return false;
+  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(group, row);
+  margin = {{}, {}, gamma_ * std::abs(bias), bias};
+  double least = 0;
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    const double scale = gamma_ * filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)];
+    if (by_position_) {
+      margin.reach[s] = work.reach.at_least(1) + static_cast<Index>(s * work.plan.position_cells().size());
+      margin.scale[s] = scale;
+      least += scale * work.extreme[s];
+    } else {
+      margin.base += scale * work.extreme[s];
+    }
+  }
+  return least + margin.base >= kPaddingMargin && margin.base < std::numeric_limits<double>::infinity();
 }
 
 template <class T, class S>
-Acceptance GatherEngine<T, S>::acceptance(Workspace& work, Index group, Index row) const {
+Acceptance GatherEngine<T, S>::acceptance(Workspace& work, const Part& part) const {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(group, row);
-  Acceptance a{positions, {}, {}, std::abs(bias), bias, work.floors.at_least(1), gamma_, exact_.now()};
+  if (!by_position_ && !work.spread) {
+    for (std::size_t s = 0; s < p_.sources.size(); ++s)
+      std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, work.extreme[s]);
+    work.spread = true;
+  }
+  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(part.group, part.row);
+  Acceptance a{part.count, {}, {}, std::abs(bias), bias, work.floors.at_least(1) + part.first, gamma_, exact_.now()};
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    a.reach[s] = work.reach.at_least(1) + static_cast<Index>(s) * positions;
-    a.size[s] = filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)];
+    a.reach[s] = work.reach.at_least(1) + static_cast<Index>(s) * positions + part.first;
+    a.size[s] = filter_size_[s][static_cast<std::size_t>(part.group * p_.rows + part.row)];
   }
   return a;
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, Index row, double* high, double* low,
-                                        const Tile& tile, T* out) {
-  const Index positions = tile.positions();
-  std::uint8_t* const bad = work.bad.at_least(positions);
-  Acceptance a = acceptance(work, group, row);
+void GatherEngine<T, S>::finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
+                                        const Margin* margin, T* out) {
+  work.seen += part.count;
+  if (margin != nullptr && decide_sums(kernels_, high, part.count, *margin, out)) return;
+  std::uint8_t* const bad = work.bad.at_least(part.count);
+  Acceptance a = acceptance(work, part);
   Index count = accept_sums(kernels_, high, low, a, out, bad);
-  work.seen += positions;
   work.undecided += count;
   const bool many = work.undecided >= 64 && work.undecided * 16 > work.seen;
   if (many && !exact_.known()) {
@@ -221,30 +251,26 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, Index n, Index group, I
     a.exact = exact_.now();
     count = accept_sums(kernels_, high, low, a, out, bad);
   }
-  if (many && count * 16 > positions && work.whole) {
+  if (many && count * 16 > part.count && work.whole) {
     refine_reach(work);
     count = accept_sums(kernels_, high, low, a, out, bad);
   }
   if (count == 0 && finite_filters_) return;
-  for (Index i = 0; i < positions; ++i) {
+  for (Index i = 0; i < part.count; ++i) {
     if (bad[i] == 0 && finite_filters_) continue;
-    const bool padded = work.padded[static_cast<std::size_t>(i)] != 0;
+    const bool padded = work.padded[static_cast<std::size_t>(part.first + i)] != 0;
     const TwoDoubles sum = two_sum(high[i], a.bias);
     const double value = twofold_ ? sum.high + (low[i] + sum.low) : sum.high;
     const bool spoilt = !finite_filters_ && padded && !std::isfinite(value);  // perhaps by a weight over padding
     if (bad[i] == 0 && !spoilt) continue;
-    Sizes position = tile.first;
-    for (int axis = tile.count.size() - 1, rest = static_cast<int>(i); axis >= 0; --axis) {
-      position[axis] += rest % static_cast<int>(tile.count[axis]);
-      rest /= static_cast<int>(tile.count[axis]);
-    }
     double bound = a.base;
     bool all_zero = a.base == 0;
     for (std::size_t s = 0; s < p_.sources.size(); ++s) {
       bound += a.reach[s][i] * a.size[s];
       all_zero = all_zero && (a.reach[s][i] == 0 || a.size[s] == 0);
     }
-    out[i] = p_.resolve(n, group, row, position, value, all_zero || bound < a.exact, !twofold_ && !spoilt);
+    out[i] = p_.resolve(part.n, part.group, part.row, tile.position(part.first + i), value,
+                        all_zero || bound < a.exact, !twofold_ && !spoilt);
   }
 }
 
@@ -271,16 +297,13 @@ double GatherEngine<T, S>::find_exact_limit() const {
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::write(Workspace& work, T* plane, const Tile& tile) {
-  const int last = tile.count.size() - 1;
-  const Index run = tile.count[last];
+void GatherEngine<T, S>::write(Workspace& work, const Part& part, T* plane, Index run) {
   const Index stride = p_.gather.back().out_step * p_.out.spatial.back();
   const T* in = work.rounded.at_least(1);
-  for (const Index offset : work.run_offsets) {
-    T* const out = plane + offset;
+  for (Index l = part.first / run; l < (part.first + part.count) / run; ++l, in += run) {
+    T* const out = plane + work.run_offsets[static_cast<std::size_t>(l)];
     if (stride == 1) std::copy_n(in, run, out);
     else for (Index i = 0; i < run; ++i) out[i * stride] = in[i];
-    in += run;
   }
 }
 

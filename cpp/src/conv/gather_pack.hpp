@@ -7,25 +7,39 @@
 
 namespace halfulp::conv {
 
+// How many chunks the output channels of a group are cut into: as few as the cache allows, but one for each thread
+// where there are few positions and many weights. Then each thread keeps the weights that it has packed.
+template <class T, class S>
+Index GatherEngine<T, S>::chunk_count(Index lane, Index most) const {
+  const Index lanes = ceil_div(p_.rows, lane);
+  const Index fitting = std::min(kChunkBytes, packed_bytes_) / (depth_ * lane * static_cast<Index>(sizeof(S)));
+  const Index chunks = ceil_div(lanes, std::max(most, fitting));
+  if (stencil_ || p_.groups * p_.batch * Tiling(p_.gather, kMatrixTile).count() >= num_threads()) return chunks;
+  Index cells = p_.channels;
+  for (const GatherAxis& axis : p_.gather) cells *= axis.source_size;
+  const Index sources = static_cast<Index>(p_.sources.size());
+  return cells * sources < depth_ * p_.rows ? std::max(chunks, std::min<Index>(num_threads(), lanes)) : chunks;
+}
+
 template <class T, class S>
 void GatherEngine<T, S>::make_panels() {
   const Index lane = stencil_ ? 1 : products_.width;
   const Index most = stencil_ ? kMaxStencilChannels : products_.vectors;
   const Index lanes = ceil_div(p_.rows, lane);
-  const Index pieces = ceil_div(lanes, most);
-  const Index chunk_width = std::min(kChunkBytes, packed_bytes_) / (depth_ * static_cast<Index>(sizeof(S)));
+  const Index chunks = chunk_count(lane, most);
+  const auto share = [](Index n, Index parts, Index i) { return n / parts + (i < n % parts ? 1 : 0); };
   for (Index group = 0; group < p_.groups; ++group) {
     Index first = 0;
-    for (Index piece = 0; piece < pieces; ++piece) {
-      const Index width = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * lane;
-      const Index columns = std::min(width, p_.rows - first);
-      const bool join = piece > 0 && chunks_.back().width + width <= chunk_width;
-      const Index number = static_cast<Index>(panels_.size());
-      if (!join) chunks_.push_back({number, number, 0});
-      chunks_.back().end = number + 1;
-      chunks_.back().width += width;
-      panels_.push_back({group, first, columns, width, 0});
-      first += columns;
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      const Index begin = static_cast<Index>(panels_.size()), chunk_lanes = share(lanes, chunks, chunk);
+      const Index pieces = ceil_div(chunk_lanes, most);
+      for (Index piece = 0; piece < pieces; ++piece) {
+        const Index width = share(chunk_lanes, pieces, piece) * lane;
+        const Index columns = std::min(width, p_.rows - first);
+        panels_.push_back({group, first, columns, width, 0});
+        first += columns;
+      }
+      chunks_.push_back({begin, begin + pieces, chunk_lanes * lane});
     }
   }
 }
@@ -45,67 +59,70 @@ void GatherEngine<T, S>::open_batch(Index begin) {
     }
   }
   packed_data_ = packed_.at_least(size);
+  pack_units_.clear();
+  const Index last = chunks_[static_cast<std::size_t>(end - 1)].end;
+  for (Index i = chunks_[static_cast<std::size_t>(begin)].begin; i < last; ++i) {
+    const Index width = panels_[static_cast<std::size_t>(i)].width, one = stencil_ ? width : products_.width;
+    for (Index column = 0; column < width; column += one) pack_units_.push_back({i, column, one});
+  }
   batch_begin_ = begin;
   batch_end_ = end;
   tiling_ = Tiling(p_.gather, tile_size(end - begin));
 }
 
+// One vector of a panel's columns at a time: a piece of every filter is loaded, measured and, while it is still in the
+// nearest cache, turned into the panel.
 template <class T, class S>
-Index GatherEngine<T, S>::pack_count() const {
-  return chunks_[static_cast<std::size_t>(batch_end_ - 1)].end - chunks_[static_cast<std::size_t>(batch_begin_)].begin;
-}
-
-template <class T, class S>
-void GatherEngine<T, S>::pack_panel(Index number, Buffer<S>& lines) {
-  const Index first = chunks_[static_cast<std::size_t>(batch_begin_)].begin;
-  const Panel& panel = panels_[static_cast<std::size_t>(first + number)];
-  const Index run = taps_ * p_.channels;
-  S* const line = lines.at_least(run * panel.width);
+void GatherEngine<T, S>::pack_columns(Index number, Buffer<S>& lines) {
+  const PackUnit& unit = pack_units_[static_cast<std::size_t>(number)];
+  const Panel& panel = panels_[static_cast<std::size_t>(unit.panel)];
+  const Index run = taps_ * p_.channels, piece = std::min(run, kPackPiece);
+  const Index columns = std::clamp<Index>(panel.columns - unit.column, 0, unit.width);
+  const Index pitch = odd_lines<S>(piece);
+  S* const line = lines.at_least(pitch * unit.width);
+  std::fill(line + columns * pitch, line + unit.width * pitch, S(0));
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    for (Index j = 0; j < panel.columns; ++j) {
-      load_filter(s, panel.group, panel.first + j, line + j * run);
-      measure_filter(s, panel.group, panel.first + j, line + j * run);
+    S* const out = packed_data_ + panel.packed + static_cast<Index>(s) * run * panel.width + unit.column;
+    double sizes[kMostPackColumns] = {};
+    for (Index k = 0; k < run; k += piece) {
+      const Index n = std::min(piece, run - k);
+      for (Index j = 0; j < columns; ++j) {
+        load_filter(s, panel.group, panel.first + unit.column + j, k, n, line + j * pitch);
+        measure_filter(line + j * pitch, n, sizes[j]);
+      }
+      products_.transpose(line, pitch, unit.width, n, out + k * panel.width, panel.width);
     }
-    std::fill(line + panel.columns * run, line + panel.width * run, S(0));
-    S* const out = packed_data_ + panel.packed + static_cast<Index>(s) * run * panel.width;
-    products_.transpose(line, run, panel.width, run, out, panel.width);
+    for (Index j = 0; j < columns; ++j) {
+      const bool norm = by_position_ && !twofold_;
+      filter_size_[s][static_cast<std::size_t>(panel.group * p_.rows + panel.first + unit.column + j)] =
+          norm ? std::sqrt(sizes[j]) : sizes[j];
+    }
   }
 }
 
-// One filter in the order of the sums: channels, then taps.
+// Products [first, first + n) of one filter in the order of the sums: channels, then taps.
 template <class T, class S>
-void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, S* line) {
+void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, Index first, Index n, S* line) {
   const Source<T>& source = p_.sources[s];
-  const auto load = load_kernel<T, S>(kernels_);
   const std::vector<Index>& offsets = filter_offsets_[s];
-  const T* data = p_.filter(source, group, row);
-  const bool run = offsets.back() - offsets.front() == taps_ - 1;  // offsets increase in steps of at least one
-  if (run && std::is_sorted(offsets.begin(), offsets.end()) && (source.channel == taps_ || p_.channels == 1))
-    return load(data + offsets.front(), 1, taps_ * p_.channels, line);
-  for (Index c = 0; c < p_.channels; ++c, data += source.channel, line += taps_)
-    for (Index t = 0; t < taps_; ++t) line[t] = static_cast<S>(as_double(data[offsets[static_cast<std::size_t>(t)]]));
+  const T* const data = p_.filter(source, group, row);
+  if (in_one_run_[s]) return load_kernel<T, S>(kernels_)(data + offsets.front() + first, 1, n, line);
+  Index t = first % taps_;
+  for (const T* channel = data + first / taps_ * source.channel; n > 0; channel += source.channel, t = 0)
+    for (; t < taps_ && n > 0; ++t, --n)
+      *line++ = static_cast<S>(as_double(channel[offsets[static_cast<std::size_t>(t)]]));
 }
 
-// Its 2-norm or, for twofold sums, its largest magnitude; the sum of its magnitudes for a stencil.
+// Adds to the square of its 2-norm or, for twofold sums, takes its largest magnitude; adds to the sum of its magnitudes
+// for a stencil. Only finiteness is asked for in fast mode.
 template <class T, class S>
-void GatherEngine<T, S>::measure_filter(std::size_t s, Index group, Index row, const S* line) {
-  const Index run = taps_ * p_.channels;
-  double size = 0;
+void GatherEngine<T, S>::measure_filter(const S* line, Index n, double& size) {
+  if (!products_.finite(line, n)) finite_filters_ = false;
   if constexpr (std::is_same_v<S, double>) {
-    size = kernels_.sum_magnitudes(line, run);
-    if (!std::isfinite(size)) finite_filters_ = false;
-    if (by_position_ && twofold_) size = kernels_.largest_magnitude(line, run);
-    else if (by_position_) size = std::sqrt(kernels_.sum_squares(line, run));
-  } else {
-    S largest[8] = {};  // only finiteness is asked for; a NaN or an infinity times zero is NaN
-    Index k = 0;
-    for (; k + 8 <= run; k += 8)
-      for (Index j = 0; j < 8; ++j) largest[j] += line[k + j] * S(0);
-    for (; k < run; ++k) largest[0] += line[k] * S(0);
-    for (const S lane : largest) size += static_cast<double>(lane);
+    if (!correct_) return;
+    if (by_position_ && twofold_) size = std::max(size, kernels_.largest_magnitude(line, n));
+    else size += by_position_ ? kernels_.sum_squares(line, n) : kernels_.sum_magnitudes(line, n);
   }
-  if (!std::isfinite(size)) finite_filters_ = false;
-  filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)] = size;
 }
 
 }  // namespace halfulp::conv

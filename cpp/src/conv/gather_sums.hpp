@@ -1,16 +1,26 @@
-// The sums of a tile, block by block.
+// The tasks, and the sums of a tile of the matrix route, block by block.
 #pragma once
 
 #include "gather_engine.hpp"
 
 namespace halfulp::conv {
 
+// Tiles that keep the threads equally busy; a slab that stays small even where strides or dilations are wide.
 template <class T, class S>
 Index GatherEngine<T, S>::tile_size(Index chunks) const {
-  Index most = stencil_ ? kStencilTile : kMatrixTile;
-  // Enough tasks for the threads; a slab that stays small even where strides or dilations are wide.
-  const Index least = stencil_ ? 256 : 64;
-  while (most > least && chunks * p_.batch * Tiling(p_.gather, most).count() < 3 * num_threads()) most /= 2;
+  const Index by_lines = one_block_ ? kLineTile / p_.channels : 0;
+  const Index largest = stencil_ ? std::max(kStencilTile, by_lines) : kMatrixTile;
+  const Index step = stencil_ ? 256 : products_.rows, least = stencil_ ? 256 : 64;
+  const Index rows = stencil_ ? 1 : products_.rows;  // positions that are computed together
+  Index most = 0, least_time = 0;
+  for (Index size = largest; size >= least; size -= step) {
+    const Tiling tiling(p_.gather, size);
+    const Index turns = ceil_div(chunks * p_.batch * tiling.count(), num_threads());
+    const Index time = turns * (ceil_div(tiling.largest(), rows) * rows + (stencil_ ? kStencilCost : kMatrixCost));
+    if (most != 0 && time >= least_time) continue;
+    most = size;
+    least_time = time;
+  }
   while (most > 1) {
     SlabPlan plan;
     plan.plan(p_.gather, Tiling(p_.gather, most).tile(0), stencil_);
@@ -38,9 +48,13 @@ void GatherEngine<T, S>::run_task(Workspace& work, Index task) {
     find_runs(work, tile);
   }
   work.reach.at_least(tile.positions() * static_cast<Index>(p_.sources.size()));
-  if (stencil_) stencil_sums(work, chunk, n, tile);
-  else matrix_sums(work, chunk, n);
-  finish(work, chunk, n, tile);
+  if (stencil_) {
+    stencil_sums(work, chunk, n, tile);
+    finish_stencil(work, chunk, n, tile);
+  } else {
+    matrix_sums(work, chunk, n);
+    finish_matrix(work, chunk, n, tile);
+  }
 }
 
 template <class T, class S>
@@ -115,61 +129,6 @@ void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index
       matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride,
              padded * work.stride, first);
     column += panel.width;
-  }
-}
-
-// Each row of positions along the last axis is padded to whole vectors.
-template <class T, class S>
-void GatherEngine<T, S>::stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
-  const Index positions = tile.positions();
-  const Index line = ceil_div(tile.count[tile.count.size() - 1], products_.width) * products_.width;
-  const Index plane = positions / tile.count[tile.count.size() - 1] * line;
-  work.sums.at_least(plane * chunk.width * (twofold_ ? 2 : 1));
-  const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
-  const Index channel_cells = (ceil_div(work.plan.cells(), 16) + 1) * 16;
-  const Index sources = static_cast<Index>(p_.sources.size());
-  const Index slack = 4 * products_.width;
-  work.whole = channel_cells * p_.channels * sources * static_cast<Index>(sizeof(S)) <= 4 * kSlabBytes;
-  const Index step = work.whole ? p_.channels : block_channels_;
-  bool first_block = true;
-  work.slab_begin.clear();
-  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    double largest = 0;
-    const Index begin = work.whole ? static_cast<Index>(s) * channel_cells * p_.channels : 0;
-    work.slab_begin.push_back(begin);
-    for (Index first = 0; first < p_.channels; first += step) {
-      const Index count = std::min(step, p_.channels - first);
-      S* const slab = work.slab.at_least(channel_cells * (work.whole ? sources * p_.channels : step) + slack) + begin;
-      const SlabLayout layout = stage(work, s, n, group, first, count, slab);
-      if constexpr (std::is_same_v<S, double>)
-        if (correct_) largest = std::max(largest, largest_in(slab, layout, count, work.plan.cells()));
-      for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
-        const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
-        stencil_block(work, chunk, tile, slab, first_k, work.offsets.data() + k, depth, first_block);
-        first_block = false;
-      });
-    }
-    if (correct_) std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, largest);
-  }
-}
-
-template <class T, class S>
-void GatherEngine<T, S>::stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab,
-                                       Index first_k, const Index* offsets, Index depth, bool first) {
-  const std::vector<Index>& cells = work.plan.position_cells();
-  const Index run = tile.count[tile.count.size() - 1];
-  const Index lines = static_cast<Index>(cells.size()) / run;
-  const Index line = ceil_div(run, products_.width) * products_.width;
-  S* const sums = work.sums.at_least(1);
-  Index row = 0;
-  for (Index i = chunk.begin; i < chunk.end; ++i) {
-    const Panel& panel = panels_[static_cast<std::size_t>(i)];
-    const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
-    for (Index l = 0; l < lines; ++l)
-      products_.stencil[panel.width - 1](slab + cells[static_cast<std::size_t>(l * run)], offsets, packed, depth, run,
-                                         sums + row * lines * line + l * line, lines * line,
-                                         chunk.width * lines * line, first);
-    row += panel.width;
   }
 }
 

@@ -42,9 +42,11 @@ struct Tile {
   Sizes first;
   Sizes count;
   Index positions() const;
+  Sizes position(Index number) const;  // last axis fastest
 };
 
 // Cuts the positions of a gather into boxes of at most `most` positions (at least one), innermost axes whole first.
+// Boxes are as equal as can be, and none is larger along any axis than the first.
 class Tiling {
  public:
   Tiling() = default;
@@ -54,7 +56,7 @@ class Tiling {
   Tile tile(Index number) const;
 
  private:
-  Sizes positions_, size_, tiles_;
+  Sizes positions_, tiles_;
   Index count_ = 1;
   Index largest_ = 1;
 };

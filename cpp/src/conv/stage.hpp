@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <type_traits>
 #include <vector>
 
 #include "plan.hpp"
 #include "halfulp/conv_kernels.hpp"
 #include "halfulp/convert.hpp"
+#include "halfulp/memory_pool.hpp"
 #include "halfulp/round.hpp"
 
 namespace halfulp::conv {
@@ -45,6 +47,15 @@ void store_fast(const S* sums, Index n, T* out) {
   else if constexpr (std::is_same_v<T, Float16> && single) select_convert_kernels().to_f16(sums, out, n);
   else if constexpr (std::is_same_v<T, BFloat16> && single) select_convert_kernels().to_bf16(sums, out, n);
   else for (Index i = 0; i < n; ++i) out[i] = round_to<T>(static_cast<double>(sums[i]));
+}
+
+// Rounds wide sums if all of them can be decided by their margins.
+template <class T>
+bool decide_sums(const ConvKernels& kernels, const double* sums, Index n, const Margin& margin, T* out) {
+  if constexpr (std::is_same_v<T, double>) return false;
+  else if constexpr (std::is_same_v<T, float>) return kernels.decide_f32(sums, n, margin, out);
+  else if constexpr (std::is_same_v<T, Float16>) return kernels.decide_f16(sums, n, margin, out);
+  else return kernels.decide_bf16(sums, n, margin, out);
 }
 
 // Rounds wide or twofold sums, as far as they can decide; says how many they cannot.
@@ -148,24 +159,32 @@ class Stager {
   Index ahead_ = 0;  // from a channel to the one that is prefetched
 };
 
-// Memory of one thread, kept between its tasks; aligned to cache lines. New memory holds zeros if `Zeroed` (a slab is
-// read a little beyond its cells), anything otherwise.
+// Memory of one thread, kept between its tasks and, by the pool, between calls; aligned to cache lines. New memory
+// holds zeros if `Zeroed` (a slab is read a little beyond its cells), anything otherwise.
 template <class S, bool Zeroed = false>
 class Buffer {
+  static_assert(std::is_trivially_copyable_v<S>);
+
  public:
   S* at_least(Index n) {
     if (size_ < n || size_ == 0) {
-      size_ = std::max<Index>(n, 1);
-      const auto count = static_cast<std::size_t>(size_) + 64 / sizeof(S);
+      const Index size = std::max<Index>(n, 1);
       storage_.reset();
-      storage_.reset(Zeroed ? new S[count]() : new S[count]);
+      size_ = 0;
+      storage_.reset(static_cast<S*>(memory_pool::take(static_cast<std::size_t>(size) * sizeof(S),
+                                                       memory_pool::Use::scratch)));
+      if (storage_ == nullptr) throw std::bad_alloc();
+      size_ = size;
+      if constexpr (Zeroed) std::fill_n(storage_.get(), size, S{});
     }
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.get());
-    return storage_.get() + ((64 - address % 64) % 64) / sizeof(S);
+    return storage_.get();
   }
 
  private:
-  std::unique_ptr<S[]> storage_;
+  struct Give {
+    void operator()(S* block) const noexcept { memory_pool::give(block); }
+  };
+  std::unique_ptr<S, Give> storage_;
   Index size_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// Tasks on threads: each thread has a workspace of its own and takes the next task when it has finished one.
+// Tasks on threads: each thread has a workspace of its own and takes the next task when it has finished one. Thread t
+// starts with task t, so that what it did in an earlier region of the call is still in its cache.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +13,12 @@ namespace halfulp::conv {
 template <class Workspace, class F>
 void run_tasks(Index count, const F& task) {
   if (count == 0) return;
-  std::atomic<Index> next{0};
   const Index threads = std::min<Index>(num_threads(), count);
+  std::atomic<Index> next{threads};
   parallel_for(threads, 1, [&](Index begin, Index end) {
     Workspace workspace;
     for (Index thread = begin; thread < end; ++thread)
-      for (Index i = next++; i < count; i = next++) task(workspace, i);
+      for (Index i = thread; i < count; i = next++) task(workspace, i);
   });
 }
 

@@ -129,6 +129,68 @@ Index accept_sources<float, 2>(const double* value, const conv::Acceptance& a, f
 }
 #endif
 
+// Sources: how many reaches there are.
+template <class T, int Sources>
+bool decide_sources(const double* __restrict value, Index n, const conv::Margin& given, T* __restrict out) {
+  const conv::Margin m = given;
+  const double* __restrict const first = m.reach[0];
+  const double* __restrict const second = m.reach[1];
+  typename format_of<T>::bits_type differ = 0;
+  for (Index i = 0; i < n; ++i) {
+    double margin = m.base;
+    if constexpr (Sources > 0) margin += first[i] * m.scale[0];
+    if constexpr (Sources > 1) margin += second[i] * m.scale[1];
+    const double sum = value[i] + m.bias;
+    const auto low = round_bits<format_of<T>>(sum - margin);
+    const auto high = round_bits<format_of<T>>(sum + margin);
+    out[i] = std::bit_cast<T>(low);
+    differ |= static_cast<decltype(differ)>(low ^ high);
+  }
+  return differ == 0;
+}
+
+#if defined(__AVX512F__)
+template <int Sources>
+bool decide_floats(const double* value, Index n, const conv::Margin& m, float* out) {
+  const __m512d base = _mm512_set1_pd(m.base), bias = _mm512_set1_pd(m.bias);
+  const __m512d first = _mm512_set1_pd(m.scale[0]), second = _mm512_set1_pd(m.scale[1]);
+  __mmask8 differ = 0;
+  const auto decide = [&](Index i, __mmask8 lanes) {
+    __m512d margin = base;
+    if constexpr (Sources > 0) margin = _mm512_fmadd_pd(_mm512_maskz_loadu_pd(lanes, m.reach[0] + i), first, margin);
+    if constexpr (Sources > 1) margin = _mm512_fmadd_pd(_mm512_maskz_loadu_pd(lanes, m.reach[1] + i), second, margin);
+    const __m512d sum = _mm512_add_pd(_mm512_maskz_loadu_pd(lanes, value + i), bias);
+    const __m256 low = _mm512_maskz_cvtpd_ps(0xff, _mm512_sub_pd(sum, margin));
+    const __m256 high = _mm512_maskz_cvtpd_ps(0xff, _mm512_add_pd(sum, margin));
+    _mm256_mask_storeu_ps(out + i, lanes, low);
+    differ |= _mm256_mask_cmpneq_epi32_mask(lanes, _mm256_castps_si256(low), _mm256_castps_si256(high));
+  };
+  Index i = 0;
+  for (; i + 8 <= n; i += 8) decide(i, 0xff);
+  if (i < n) decide(i, static_cast<__mmask8>((1 << (n - i)) - 1));
+  return differ == 0;
+}
+template <>
+bool decide_sources<float, 0>(const double* value, Index n, const conv::Margin& margin, float* out) {
+  return decide_floats<0>(value, n, margin, out);
+}
+template <>
+bool decide_sources<float, 1>(const double* value, Index n, const conv::Margin& margin, float* out) {
+  return decide_floats<1>(value, n, margin, out);
+}
+template <>
+bool decide_sources<float, 2>(const double* value, Index n, const conv::Margin& margin, float* out) {
+  return decide_floats<2>(value, n, margin, out);
+}
+#endif
+
+template <class T>
+bool decide(const double* value, Index n, const conv::Margin& margin, T* out) {
+  if (margin.reach[0] == nullptr) return decide_sources<T, 0>(value, n, margin, out);
+  return margin.reach[1] == nullptr ? decide_sources<T, 1>(value, n, margin, out)
+                                    : decide_sources<T, 2>(value, n, margin, out);
+}
+
 template <class T>
 Index accept(const double* value, const conv::Acceptance& a, T* out, std::uint8_t* bad) {
   return a.reach[1] == nullptr ? accept_sources<T, 1>(value, a, out, bad) : accept_sources<T, 2>(value, a, out, bad);
@@ -226,6 +288,9 @@ const ConvKernels& conv_kernels() {
                                      load<BFloat16, double>,
                                      load<float, double>,
                                      load<double, double>,
+                                     decide<Float16>,
+                                     decide<BFloat16>,
+                                     decide<float>,
                                      accept<Float16>,
                                      accept<BFloat16>,
                                      accept<float>,

@@ -143,6 +143,22 @@ void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, 
     for (Index j = 0; j < columns; ++j) out[j * out_stride + i] = in[i * in_stride + j];
 }
 
+// A NaN or an infinity times zero is NaN, and stays.
+template <class S>
+bool finite(const S* x, Index n) {
+  using V = Vector<S>;
+  V sums[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
+  const V zero = V::all(0);
+  Index i = 0;
+  for (; i + 4 * V::width <= n; i += 4 * V::width)
+    for (int j = 0; j < 4; ++j) sums[j] = multiply_add(V::load(x + i + j * V::width), zero, sums[j]);
+  S lanes[V::width], sum = 0;
+  ((sums[0] + sums[1]) + (sums[2] + sums[3])).store(lanes);
+  for (; i < n; ++i) sum += x[i] * S(0);
+  for (const S lane : lanes) sum += lane;
+  return sum == 0;
+}
+
 template <class Sum, int Rows, int Vectors>
 constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
   using S = typename Sum::Scalar;
@@ -159,6 +175,7 @@ constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
   table.stencil[3] = stencil<Sum, 4>;
   table.dot = dot<Sum>;
   table.transpose = transpose<S>;
+  table.finite = finite<S>;
   return table;
 }
 
