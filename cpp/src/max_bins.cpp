@@ -163,7 +163,10 @@ class Bins final : public PlaneEngine {
     if (!empty) taps[count++] = folded_.data();
     // Rows of the array itself, where a vector cannot reach beyond them.
     if (std::is_same_v<T, C> && plane_->x.strides[last_] == item * lanes_ && n * item >= kVectorBytes) {
-      for (Index r = 0; r < rows; ++r) taps[count++] = reinterpret_cast<const C*>(source + r * step);
+      for (Index r = 0; r < rows; ++r) {
+        taps[count++] = reinterpret_cast<const C*>(source + r * step);
+        prefetch_bytes(source + (r + rows) * step, n * item);
+      }
       return kernels_.fold_exact[static_cast<int>(rule_)][0](taps, count, folded_.data(), {1, n, 0, 0});
     }
     loader_.load(source, step, plane_->x.strides[last_], rows, cells);

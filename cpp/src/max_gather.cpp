@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "halfulp/gather_kernels.hpp"
+#include "halfulp/stream_kernels.hpp"
 #include "max_pullback.hpp"
 #include "max_walk.hpp"
 #include "row_buffer.hpp"
@@ -138,7 +139,7 @@ class Gather final : public GatherEngine {
     for (Index y = y0; y < y1; y += band_rows_)
       for (Index x = x0; x < x1; x += band_columns_)
         if (!band(dx, y, std::min(y + band_rows_, y1), x, std::min(x + band_columns_, x1))) return false;
-    if (plane_->stream) kernels_.finish_stream();
+    if (plane_->stream) select_stream_kernels().finish();
     return true;
   }
 
@@ -182,7 +183,7 @@ class Gather final : public GatherEngine {
   }
 
   void put(const T* source, char* target, Index bytes) {
-    if (plane_->stream) kernels_.stream(reinterpret_cast<const char*>(source), target, bytes);
+    if (plane_->stream) select_stream_kernels().copy(reinterpret_cast<const char*>(source), target, bytes);
     else std::memcpy(target, source, static_cast<std::size_t>(bytes));
   }
 

@@ -23,6 +23,7 @@ struct MaxPlane {
   Plane indices;               // int64
   Plane winners;               // winner_bytes per item
   Index winner_bytes = 1;
+  bool stream = false;         // the arrays are larger than the caches
   Index first_index = 0;       // of the first cell, if the plane is a piece of a longer one
 
   bool value_only() const noexcept { return !tangent && !indices && !winners; }

@@ -8,6 +8,7 @@
 
 #include "halfulp/error.hpp"
 #include "halfulp/parallel.hpp"
+#include "halfulp/stream_kernels.hpp"
 #include "max_separable.hpp"
 #include "max_walk.hpp"
 #include "plane_layout.hpp"
@@ -34,6 +35,7 @@ class Groups {
  public:
   Groups(const MaxPlan& plan, const Arrays& arrays)
       : dtype_(arrays.x->dtype),
+        stream_(arrays.x->count() * static_cast<Index>(item_size(arrays.x->dtype)) >= kStreamBytes),
         x_(*arrays.x),
         out_(*arrays.out),
         tangent_(optional(arrays.tangent)),
@@ -43,11 +45,13 @@ class Groups {
                 {&out_, &tangent_, &out_tangent_, &indices_, &set_winners(arrays.winners)}) {}
 
   const PlaneLayout& layout() const noexcept { return layout_; }
+  bool stream() const noexcept { return stream_; }
 
   MaxPlane operator[](Index group) const noexcept {
     MaxPlane plane;
     plane.dtype = dtype_;
     plane.lanes = layout_.lanes;
+    plane.stream = stream_;
     plane.x = layout_.plane(x_, group);
     plane.out = layout_.plane(out_, group);
     plane.tangent = layout_.plane(tangent_, group);
@@ -68,6 +72,7 @@ class Groups {
   }
 
   DType dtype_;
+  bool stream_;
   Strided x_, out_, tangent_, out_tangent_, indices_, winners_;
   PlaneLayout layout_;
 };
@@ -140,6 +145,7 @@ void run_pieces(const MaxPlan& plan, const Groups& groups) {
       const Piece& piece = pieces[static_cast<std::size_t>(unit % count)];
       worker.compute(*piece.plan, piece_of(groups[unit / count], piece), 0, piece.plan->axes[0].output);
     }
+    if (groups.stream()) select_stream_kernels().finish();
   });
 }
 
@@ -167,6 +173,7 @@ void run(const MaxPlan& plan, const Arrays& arrays) {
       worker.compute(plan, groups[group], rows * first / parts, rows * stop / parts);
       unit += stop - first;
     }
+    if (groups.stream()) select_stream_kernels().finish();
   });
 }
 

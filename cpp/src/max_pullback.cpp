@@ -8,6 +8,7 @@
 #include "halfulp/error.hpp"
 #include "halfulp/exact_sum.hpp"
 #include "halfulp/parallel.hpp"
+#include "halfulp/stream_kernels.hpp"
 #include "max_pullback.hpp"
 #include "max_walk.hpp"
 #include "plane_layout.hpp"
@@ -17,8 +18,6 @@ namespace {
 
 // Below this many cells a unit of work is not worth another thread.
 constexpr Index kCellsPerThread = 1 << 14;
-// Arrays from this size on are written past the caches, which saves reading what is overwritten.
-constexpr Index kStreamBytes = Index{1} << 25;
 
 Index load_code(const std::uint8_t* source, Index bytes) noexcept {
   switch (bytes) {

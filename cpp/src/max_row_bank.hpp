@@ -74,8 +74,7 @@ class RowBank {
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule) {
     if (ready_ && rule_ == rule) return;
-    const C lowest = std::is_floating_point_v<C> ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::lowest();
-    loader_.set_padding(rule == MaxRule::absent ? std::numeric_limits<C>::quiet_NaN() : lowest);
+    loader_.set_padding(rule == MaxRule::absent ? std::numeric_limits<C>::quiet_NaN() : lowest_value<C>());
     rule_ = rule;
     ready_ = true;
   }
@@ -90,6 +89,14 @@ class RowBank {
       for (Index r = first; r < stop; ++r)
         fold_places(x + r * x_step, plane.x.strides[row_axis + 1], values_.data() + (r - first) * shape_.pitch);
       return Contents::finite;
+    }
+    if (rule_ == MaxRule::clean && small_windows(x_step, plane.x.strides[row_axis + 1])) {
+      const WindowKernels<C, P>& kernels = kernels_.windows[axis_.stride - 1];
+      const auto& kernel = travels_ == Travels::nothing ? kernels.plain : kernels.paired;
+      const WindowRun run{stop - first,    axis_.size,   axis_.before, axis_.output, x_step / static_cast<Index>(sizeof(C)),
+                          shape_.pitch};
+      return kernel[axis_.kernel - 2][last_](reinterpret_cast<const C*>(x + first * x_step), values_.data(), pairs_.data(),
+                                             run);
     }
     const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
@@ -152,6 +159,14 @@ class RowBank {
         for (Index lane = 0; lane < shape_.lanes; ++lane)
           target[r * shape_.pitch + lane] = static_cast<P>(w * coordinates.weights.back() + r * row_weight_);
     }
+  }
+
+  // Whether there is a kernel for windows straight from such rows.
+  bool small_windows(Index row_step, Index step) const noexcept {
+    constexpr Index item = static_cast<Index>(sizeof(C));
+    return std::is_same_v<T, C> && shape_.lanes == 1 && step == item && row_step % item == 0 && axis_.dilation == 1 &&
+           (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 &&
+           (travels_ == Travels::nothing || (travels_ == Travels::code && relative_));
   }
 
   // The windows of a row straight from the array, cut where they meet padding.

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "halfulp/stream_kernels.hpp"
 #include "max_emit.hpp"
 #include "max_row_bank.hpp"
 #include "max_vertical.hpp"
@@ -160,17 +161,16 @@ class Separable final : public PlaneEngine {
   // Rows of a plane of two axes: straight into the output array where that is possible.
   void finish_rows(Index* output, Index o, Index run, int count) {
     const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
-    const Index *out = part_.out.strides, *codes = part_.winners.strides;
+    const Index* out = part_.out.strides;
     if constexpr (std::is_same_v<T, C>) {
       if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
         const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
-        auto* target = reinterpret_cast<C*>(part_.out.data + o * out[0]);
-        const VerticalAxis<C, P>& level = levels_[0];
-        if (!paired()) return bank_.fold_exact(level.values.data(), count, target, rows);
-        if (coordinates_.relative && part_.winner_bytes == 1 && codes[1] == lanes_ && codes[0] == rows.to_step) {
-          auto* bytes = reinterpret_cast<std::uint8_t*>(part_.winners.data + o * codes[0]);
-          return bank_.fold_code_exact(level.values.data(), level.pairs.data(), count, target, bytes, code_start(0, o),
-                                       code_step(0), rows);
+        const bool stream = part_.stream && rows.to_step == n;
+        char* const target = part_.out.data + o * out[0];
+        C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
+        if (finish_dense(values, o, count, rows)) {
+          if (stream) stream_.copy(reinterpret_cast<const char*>(values), target, run * n * item);
+          return;
         }
       }
     }
@@ -179,6 +179,21 @@ class Separable final : public PlaneEngine {
       output[0] = o + i;
       emitter_.row(output, result_.value(i), result_.pair(i), count > 0);
     }
+  }
+
+  // The same, densely: values there, and codes into their bytes. False if something else travels.
+  bool finish_dense(C* values, Index o, int count, const RowRun& rows) {
+    const VerticalAxis<C, P>& level = levels_[0];
+    const Index* codes = part_.winners.strides;
+    if (!paired()) {
+      bank_.fold_exact(level.values.data(), count, values, rows);
+      return true;
+    }
+    if (!coordinates_.relative || part_.winner_bytes != 1 || codes[1] != lanes_ || codes[0] != rows.to_step) return false;
+    auto* bytes = reinterpret_cast<std::uint8_t*>(part_.winners.data + o * codes[0]);
+    bank_.fold_code_exact(level.values.data(), level.pairs.data(), count, values, bytes, code_start(0, o), code_step(0),
+                          rows);
+    return true;
   }
 
   // The taps of output o along axis a, which has at least two axes further in or one of rows.
@@ -205,6 +220,7 @@ class Separable final : public PlaneEngine {
   }
 
   const MaxPlan& plan_;
+  const StreamKernels& stream_ = select_stream_kernels();
   Travels travels_;
   int last_;
   Index lanes_;

@@ -45,6 +45,15 @@ constexpr Index padded_length(Index n) noexcept {
   return (n + lanes - 1) / lanes * lanes;
 }
 
+// Asks for memory that will be read soon; it need not exist.
+inline void prefetch_bytes(const char* source, Index bytes) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+  for (Index i = 0; i < bytes; i += 64) __builtin_prefetch(source + i);
+#else
+  (void)source, (void)bytes;
+#endif
+}
+
 // n items of storage type T as items of type C.
 inline void widen_run(const Float16* source, float* target, Index n) { select_convert_kernels().from_f16(source, target, n); }
 inline void widen_run(const BFloat16* source, float* target, Index n) { select_convert_kernels().from_bf16(source, target, n); }

@@ -116,6 +116,26 @@ def test_a_batch_is_its_items(op: Any) -> None:
         draw.assert_same_bits(op.jvp((x[i],), (x[i, ..., ::-1],))[1], whole[4][i], f"{op}, tangent of item {i}")
 
 
+@pytest.mark.parametrize("width", [97, 112])
+@pytest.mark.parametrize("op", OPERATORS[:4], ids=str)
+def test_an_array_larger_than_the_caches_is_its_items(op: Any, width: int) -> None:
+    """Such arrays are written past the caches, a way of their own."""
+    x = np.random.default_rng(3).choice(
+        np.float32([-1, -0.0, 0.0, 2, 7.5]), ((1 << 25) // (97 * width * 4) + 1, 97, width)
+    )
+    assert x.nbytes >= 1 << 25
+    output, pullback = op.vjp(x)
+    draw.assert_same_bits(op(x), output, str(op))
+    cotangent = np.random.default_rng(4).standard_normal(output.shape, np.float32)
+    (dx,) = pullback(cotangent)
+    for begin in range(0, len(x), 100):
+        part, pull_part = op.vjp(x[begin : begin + 100])
+        draw.assert_same_bits(output[begin : begin + 100], part, f"{op} from item {begin}")
+        draw.assert_same_bits(
+            dx[begin : begin + 100], pull_part(cotangent[begin : begin + 100])[0], f"{op}, cotangent from item {begin}"
+        )
+
+
 @pytest.mark.parametrize("layout", draw.LAYOUTS)
 @pytest.mark.parametrize("op", OPERATORS, ids=str)
 def test_layouts_agree(op: Any, layout: str) -> None:

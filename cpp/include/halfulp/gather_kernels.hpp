@@ -40,9 +40,6 @@ struct GatherKernels {
   // Copies rows and widens the range by their values.
   void (*copy_f32)(const float* source, float* target, const RowRun& rows, ExponentRange& range);
   void (*copy_f64)(const double* source, double* target, const RowRun& rows, ExponentRange& range);
-  // A copy that leaves the caches to others, and what must follow before another thread is told that the data is there.
-  void (*stream)(const char* source, char* target, std::int64_t bytes);
-  void (*finish_stream)();
 };
 
 HALFULP_KERNEL_TABLE(GatherKernels, gather_kernels)

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "halfulp/isa.hpp"
 
@@ -23,6 +25,32 @@ struct RowRun {
   std::int64_t items = 0;
   std::int64_t from_step = 0;
   std::int64_t to_step = 0;
+};
+
+// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding.
+struct WindowRun {
+  std::int64_t rows = 1;
+  std::int64_t cells = 0;
+  std::int64_t before = 0;
+  std::int64_t outputs = 0;
+  std::int64_t from_step = 0;
+  std::int64_t to_step = 0;
+};
+
+// What loses against every cell of a clean row.
+template <class C>
+constexpr C lowest_value() noexcept {
+  using Limits = std::numeric_limits<C>;
+  return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
+}
+
+// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones also
+// store the number of the winning tap. Rows of `out` may be written up to a whole vector.
+template <class C, class P>
+struct WindowKernels {
+  using Kernel = Contents (*)(const C* source, C* out, P* pairs, const WindowRun& run);
+  Kernel plain[2][2];   // [cells - 2][last]
+  Kernel paired[2][2];  // if C is floating and P an integer
 };
 
 // C: the type of the values. P: what travels with a value, an integer or a C, as wide as C.
@@ -49,6 +77,7 @@ struct MaxRowKernels {
   // Deals the items of rows out to two or three targets in turn.
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
+  WindowKernels<C, P> windows[2];  // [stride - 1]
 };
 
 struct MaxKernels {

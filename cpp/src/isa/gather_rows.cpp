@@ -1,6 +1,7 @@
 // Rows of hard max's pullback: sums of the cotangents that a cell has won.
 #include "halfulp/gather_kernels.hpp"
 #include "simd.hpp"
+#include "stream_vector.hpp"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -218,23 +219,6 @@ class Sums {
   uint8_t ids_[Count > 0 ? Count : 1];
 };
 
-// Past the caches; the target is aligned.
-#if defined(HALFULP_ISA_avx512)
-inline void stream_vector(void* target, const void* v) {
-  _mm512_stream_si512(static_cast<__m512i*>(target), _mm512_loadu_si512(v));
-}
-#elif defined(HALFULP_ISA_avx2)
-inline void stream_vector(void* target, const void* v) {
-  _mm256_stream_si256(static_cast<__m256i*>(target), _mm256_loadu_si256(static_cast<const __m256i*>(v)));
-}
-#elif defined(__SSE2__)
-inline void stream_vector(void* target, const void* v) {
-  _mm_stream_si128(static_cast<__m128i*>(target), _mm_loadu_si128(static_cast<const __m128i*>(v)));
-}
-#else
-inline void stream_vector(void* target, const void* v) { std::memcpy(target, v, kVectorBytes); }
-#endif
-
 template <class C>
 inline void put(C* target, const Vector<C>& v, bool past_caches) {
   if (past_caches && sizeof v == kVectorBytes) stream_vector(target, &v);
@@ -410,30 +394,6 @@ void copy(const C* source, C* target, const RowRun& rows, ExponentRange& range) 
   watch.note(range);
 }
 
-void stream(const char* source, char* target, int64_t bytes) {
-#if defined(__SSE2__)
-  // Whole vectors of the target go past the caches; its ends are copied as usual.
-  const auto past = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(target) % kVectorBytes);
-  const int64_t head = past == 0 ? 0 : kVectorBytes - past;
-  if (bytes < head + kVectorBytes) {
-    std::memcpy(target, source, static_cast<std::size_t>(bytes));
-    return;
-  }
-  std::memcpy(target, source, static_cast<std::size_t>(head));
-  int64_t i = head;
-  for (; i + kVectorBytes <= bytes; i += kVectorBytes) stream_vector(target + i, source + i);
-  std::memcpy(target + i, source + i, static_cast<std::size_t>(bytes - i));
-#else
-  std::memcpy(target, source, static_cast<std::size_t>(bytes));
-#endif
-}
-
-void finish_stream() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 }  // namespace
 
 const GatherKernels& gather_kernels() {
@@ -443,9 +403,7 @@ const GatherKernels& gather_kernels() {
                                        gather<float, Long::wide_odd>,
                                        gather<double, Long::wide_nearest>,
                                        copy<float>,
-                                       copy<double>,
-                                       stream,
-                                       finish_stream};
+                                       copy<double>};
   return table;
 }
 

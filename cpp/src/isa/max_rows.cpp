@@ -1,33 +1,9 @@
-// Rows of hard max: fold taps, copy and deal rows out while looking for NaN.
-#include "halfulp/max_kernels.hpp"
-#include "simd.hpp"
+// Rows of hard max: fold taps, copy and deal rows out while looking for NaN; the kernels of small windows are apart.
+#include "max_values.hpp"
+#include "max_windows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-using std::int64_t;
-
-template <class M>
-inline M not_lanes(const M& mask) {
-  if constexpr (std::is_same_v<M, bool>) return !mask;
-  else return ~mask;
-}
-
-// Whether the later x takes the place of best, lane by lane. One comparison for clean values; the compiler makes that
-// with its selection a single maximum instruction, whose operand order keeps the first of equal zeros.
-template <class C, MaxRule Rule, bool Last, class V>
-inline auto takes_over(const V& x, const V& best) {
-  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) {
-    if constexpr (Last) return x >= best;
-    else return x > best;
-  } else if constexpr (Rule == MaxRule::absent) {
-    if constexpr (Last) return (x >= best) | (best != best);
-    else return not_lanes(x <= best) & (x == x);
-  } else {
-    if constexpr (Last) return (x >= best) | (x != x);
-    else return not_lanes(x <= best) & (best == best);
-  }
-}
 
 template <class C, int Count>
 struct Taps {  // pointers of a known number of taps stay in registers
@@ -210,6 +186,7 @@ C largest(const C* values, int64_t n) {
     for (i = 4 * kLanes<C>; i + 4 * kLanes<C> <= n; i += 4 * kLanes<C>) {
       for (int p = 0; p < 4; ++p) {
         const Vector<C> x = load(values + i + p * kLanes<C>);
+        prefetch(values + i + p * kLanes<C>);
         parts[p] = select(takes_over<C, Rule, false>(x, parts[p]), x, parts[p]);
       }
     }
@@ -220,42 +197,6 @@ C largest(const C* values, int64_t n) {
   }
   for (; i < n; ++i) best = takes_over_one<C, Rule>(values[i], best) ? values[i] : best;
   return best;
-}
-
-// Remembers whether an infinity or NaN has passed: the largest bits without their sign.
-template <class C>
-class NanWatch {
- public:
-  using Bits = std::make_unsigned_t<int_like<C>>;
-  void see(const Vector<C>& v) {
-    if constexpr (std::is_floating_point_v<C>) {
-      const auto bits = reinterpret<Vector<Bits>>(v);
-      const auto doubled = bits + bits;
-      largest_ = select(doubled > largest_, doubled, largest_);
-    }
-  }
-  Contents found() const {
-    if constexpr (!std::is_floating_point_v<C>) return Contents::finite;
-    constexpr Bits infinity = sizeof(C) == 4 ? static_cast<Bits>(0xff000000u) : static_cast<Bits>(0xffe0000000000000u);
-    Bits lanes[kLanes<C>], worst = 0;
-    store(lanes, largest_);
-    for (const Bits bits : lanes) worst = bits > worst ? bits : worst;
-    return worst > infinity ? Contents::nan : worst == infinity ? Contents::infinite : Contents::finite;
-  }
-
- private:
-  Vector<Bits> largest_{};
-};
-
-// Rows are read once, in order: what comes this much later is asked for now.
-constexpr int64_t kPrefetchBytes = 4096;
-template <class C>
-inline void prefetch(const C* source) {
-#if defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(reinterpret_cast<const char*>(source) + kPrefetchBytes);
-#else
-  (void)source;
-#endif
 }
 
 template <class C>
@@ -286,25 +227,6 @@ Contents copy(const C* source, C* target, const RowRun& rows) {
     copy_row(source + r * rows.from_step, target + r * rows.to_step, rows.items, watch);
   return watch.found();
 }
-
-// Every Ways-th item of so many vectors, from number Way on.
-#if defined(__GNUC__) || defined(__clang__)
-template <class C, int Way, int... I>
-inline Vector<C> third(const Vector<C>* v, std::integer_sequence<int, I...>) {
-  constexpr int n = sizeof...(I);
-  const Vector<C> two = __builtin_shufflevector(v[0], v[1], (3 * I + Way < 2 * n ? 3 * I + Way : 0)...);
-  return __builtin_shufflevector(two, v[2], (3 * I + Way < 2 * n ? I : 3 * I + Way - n)...);
-}
-template <class C, int Ways, int Way>
-inline Vector<C> every(const Vector<C>* v) {
-  if constexpr (Ways == 3) return third<C, Way>(v, std::make_integer_sequence<int, kLanes<C>>{});
-  else if constexpr (Way == 0) return even<C>(v[0], v[1]);
-  else return odd<C>(v[0], v[1]);
-}
-#else
-template <class C, int Ways, int Way>
-inline C every(const C* v) { return v[Way]; }
-#endif
 
 // The next items of a row, at most Ways vectors of them.
 template <class C, int Ways, int... Way>
@@ -362,7 +284,8 @@ constexpr MaxRowKernels<C, P> kernels() {
           {largest<C, MaxRule::clean>, largest<C, MaxRule::absent>, largest<C, MaxRule::propagate>},
           copy<C>,
           deal<C, 2>,
-          deal<C, 3>};
+          deal<C, 3>,
+          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()}};
 }
 
 }  // namespace

@@ -82,6 +82,55 @@ inline Vector<T> splat(T x) {
   return x - Vector<T>{};
 }
 
+// The larger of two lanes of unsigned integers; one instruction where the compiler would take two, one after the other.
+template <class T>
+inline Vector<T> larger_of(const Vector<T>& a, const Vector<T>& b) {
+#if defined(HALFULP_MASKS)
+  const auto x = reinterpret_cast<__m512i>(a), y = reinterpret_cast<__m512i>(b);
+  if constexpr (sizeof(T) == 4) return reinterpret_cast<Vector<T>>(_mm512_maskz_max_epu32(0xffff, x, y));
+  if constexpr (sizeof(T) == 8) return reinterpret_cast<Vector<T>>(_mm512_maskz_max_epu64(0xff, x, y));
+#endif
+  return a > b ? a : b;
+}
+
+// The lanes from `index` on of a row of n items, some of which may lie outside.
+template <class T>
+class Within {
+ public:
+#if defined(HALFULP_MASKS)
+  Within(const T* row, std::int64_t index, std::int64_t n) : inside_(bytes(n - index) & ~bytes(-index)) {
+    inside_lanes_ = _mm512_maskz_loadu_epi8(inside_, row + index);
+  }
+  Vector<T> or_zero() const { return reinterpret_cast<Vector<T>>(inside_lanes_); }
+  Vector<T> or_else(T x) const {
+    return reinterpret_cast<Vector<T>>(
+        _mm512_mask_mov_epi8(reinterpret_cast<__m512i>(splat(x)), inside_, inside_lanes_));
+  }
+
+ private:
+  // A bit for each byte of the first `count` lanes.
+  static __mmask64 bytes(std::int64_t count) {
+    const std::int64_t n = count * static_cast<std::int64_t>(sizeof(T));
+    return n >= 64 ? ~std::uint64_t{0} : n <= 0 ? 0 : (std::uint64_t{1} << n) - 1;
+  }
+  __mmask64 inside_;
+  __m512i inside_lanes_;
+#else
+  Within(const T* row, std::int64_t index, std::int64_t n)
+      : row_(row + index), begin_(index < 0 ? -index : 0), end_(n - index < kLanes<T> ? n - index : kLanes<T>) {}
+  Vector<T> or_zero() const { return or_else(T{}); }
+  Vector<T> or_else(T x) const {
+    T lanes[kLanes<T>];
+    for (std::int64_t i = 0; i < kLanes<T>; ++i) lanes[i] = i >= begin_ && i < end_ ? row_[i] : x;
+    return load(lanes);
+  }
+
+ private:
+  const T* row_;
+  std::int64_t begin_, end_;
+#endif
+};
+
 template <class M, class V>
 inline V select(const M& mask, const V& yes, const V& no) {
   return mask ? yes : no;
@@ -143,6 +192,18 @@ template <class T>
 inline T splat(T x) { return x; }
 template <class V>
 inline V select(bool mask, V yes, V no) { return mask ? yes : no; }
+template <class T>
+inline T larger_of(T a, T b) { return a > b ? a : b; }
+template <class T>
+class Within {
+ public:
+  Within(const T* row, std::int64_t index, std::int64_t n) : cell_(index >= 0 && index < n ? row + index : nullptr) {}
+  T or_zero() const { return or_else(T{}); }
+  T or_else(T x) const { return cell_ == nullptr ? x : *cell_; }
+
+ private:
+  const T* cell_;
+};
 template <class To, class V>
 inline To reinterpret(const V& v) {
   To result;
