@@ -14,7 +14,7 @@ namespace {
 
 constexpr Index kMostTaps = 255;             // a code fits in a byte, and one is left over
 constexpr std::uint8_t kNobody = 255;        // the code of a window that does not exist
-constexpr Index kBandBytes = Index{8} << 10;  // of cells made at once: they and their terms stay in the nearest cache
+constexpr Index kBandBytes = Index{24} << 10;  // of cells made at once: they and their terms stay in the nearest cache
 
 // How the windows along an axis hold cells. Cell c is in class c % stride and has place c / stride; it is at `offset`
 // of the window whose number is its place plus `shift`. Windows that do not exist are met, too.

@@ -357,8 +357,8 @@ class RangeWatch {
   void see(const Vector<C>& v) {
     const Vector<U> bits = reinterpret<Vector<U>>(v) & splat(static_cast<U>(static_cast<U>(~U{0}) >> 1));
     const Vector<U> below = bits - splat(U{1});  // zero becomes the largest of all
-    largest_ = select(bits > largest_, bits, largest_);
-    smallest_ = select(below < smallest_, below, smallest_);
+    largest_ = larger_of<U>(bits, largest_);
+    smallest_ = smaller_of<U>(below, smallest_);
   }
   void note(ExponentRange& range) const {
     U small[kLanes<C>], large[kLanes<C>];
@@ -387,9 +387,9 @@ void copy(const C* source, C* target, const RowRun& rows, ExponentRange& range) 
       store(to + i, v);
     }
     if (i == rows.items) continue;
-    C rest[kLanes<C>] = {};
-    for (int64_t j = 0; i + j < rows.items; ++j) to[i + j] = rest[j] = from[i + j];
-    watch.see(load(rest));
+    const Vector<C> rest = load_first(from + i, rows.items - i);
+    watch.see(rest);
+    store_first<C>(to + i, rest, rows.items - i);
   }
   watch.note(range);
 }

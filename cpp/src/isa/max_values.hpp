@@ -66,6 +66,11 @@ inline void prefetch(const C* source) {
 #endif
 }
 
+template <class C>
+inline void prefetch_row(const C* source, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(C))) prefetch(source + i);
+}
+
 // Every Ways-th item of so many vectors, from number Way on.
 #if defined(__GNUC__) || defined(__clang__)
 template <class C, int Way, int... I>

@@ -7,7 +7,22 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-// The windows of kLanes neighbouring outputs, from cell `first` on.
+// Where the vectors of kLanes neighbouring outputs lie in rows of n cells: `Groups` times `Stride` vectors side by side.
+template <class C, int Stride, int Groups>
+struct WindowEdge {
+  static constexpr int64_t offset(int i) { return i / Stride * Stride + i % Stride * kLanes<C>; }
+
+  template <int... I>
+  WindowEdge(int64_t first_cell, int64_t n, std::integer_sequence<int, I...>)
+      : first(first_cell), within{Within<C>(first_cell + offset(I), n)...} {}
+  WindowEdge(int64_t first_cell, int64_t n)
+      : WindowEdge(first_cell, n, std::make_integer_sequence<int, Groups * Stride>{}) {}
+
+  int64_t first;
+  Within<C> within[Groups * Stride];
+};
+
+// The windows of kLanes neighbouring outputs.
 template <class C, class P, bool Last, int Stride, int Count, bool Paired>
 class WindowFold {
  public:
@@ -19,24 +34,19 @@ class WindowFold {
 
   void inner(const C* row, int64_t first, NanWatch<C>& watch) {
     Vector<C> v[kGroups * Stride];
-    for (int g = 0; g < kGroups; ++g)
-      for (int s = 0; s < Stride; ++s) v[g * Stride + s] = load(row + first + g * Stride + s * kLanes<C>);
-    for (int s = 0; s < Stride; ++s) {
-      prefetch(row + first + s * kLanes<C>);
-      watch.see(v[s]);  // the next vector of outputs looks at the rest
-    }
+    for (int i = 0; i < kGroups * Stride; ++i) v[i] = load(row + first + WindowEdge<C, Stride, kGroups>::offset(i));
+    for (int s = 0; s < Stride; ++s) watch.see(v[s]);  // the next vector of outputs looks at the rest
     fold(v, std::make_integer_sequence<int, Count - 1>{});
   }
 
-  // At an end of a row of n cells.
-  void outer(const C* row, int64_t first, int64_t n, C padding, NanWatch<C>& watch) {
+  // At an end of a row, from cell `first` of `edge` on.
+  template <class Edge>
+  void outer(const C* row, const Edge& edge, NanWatch<C>& watch) {
     Vector<C> v[kGroups * Stride];
-    for (int g = 0; g < kGroups; ++g) {
-      for (int s = 0; s < Stride; ++s) {
-        const Within<C> cells(row, first + g * Stride + s * kLanes<C>, n);
-        watch.see(cells.or_zero());
-        v[g * Stride + s] = cells.or_else(padding);
-      }
+    for (int i = 0; i < kGroups * Stride; ++i) {
+      const Vector<C> cells = edge.within[i].or_zero(row + edge.first + Edge::offset(i));
+      watch.see(cells);
+      v[i] = edge.within[i].or_else(cells, splat(lowest_value<C>()));
     }
     fold(v, std::make_integer_sequence<int, Count - 1>{});
   }
@@ -57,23 +67,34 @@ class WindowFold {
 };
 
 template <class C, class P, bool Last, int Stride, int Count, bool Paired>
-Contents windows(const C* source, C* out, P* pairs, const WindowRun& run) {
+Contents windows(const C* source, C* out, P* pairs, const WindowRun& given) {
   using Fold = WindowFold<C, P, Last, Stride, Count, Paired>;
-  constexpr C padding = lowest_value<C>();
+  using Edge = WindowEdge<C, Stride, Fold::kGroups>;
+  const WindowRun run = given;
+  // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one.
+  const int64_t last = run.outputs >= kLanes<C> ? run.outputs - kLanes<C> : 0;
+  const Edge begin(-run.before, run.cells), end(Stride * last - run.before, run.cells);
   NanWatch<C> watch;
   for (int64_t r = 0; r < run.rows; ++r) {
     const C* const row = source + r * run.from_step;
-    for (int64_t next = 0; next < run.outputs; next += kLanes<C>) {
-      // The last vector ends with the outputs, so that it need not look beyond the row; short rows have but one.
-      const int64_t o = run.outputs >= kLanes<C> && next + kLanes<C> > run.outputs ? run.outputs - kLanes<C> : next;
-      const int64_t first = Stride * o - run.before;
-      const bool inside = first >= 0 && first + Fold::kReach <= run.cells && next + kLanes<C> < run.outputs;
-      Fold fold;
-      if (inside) fold.inner(row, first, watch);
-      else fold.outer(row, first, run.cells, padding, watch);
+    prefetch_row(row, run.cells);
+    const auto finish = [&](int64_t o, const Fold& fold) {
       store(out + r * run.to_step + o, fold.best);
       if constexpr (Paired) store(pairs + r * run.to_step + o, fold.pair);
+    };
+    Fold fold;
+    if (last > 0) {
+      fold.outer(row, begin, watch);
+      finish(0, fold);
     }
+    for (int64_t o = kLanes<C>; o < last; o += kLanes<C>) {
+      const int64_t first = Stride * o - run.before;
+      if (first >= 0 && first + Fold::kReach <= run.cells) fold.inner(row, first, watch);
+      else fold.outer(row, Edge(first, run.cells), watch);
+      finish(o, fold);
+    }
+    fold.outer(row, end, watch);
+    finish(last, fold);
   }
   return watch.found();
 }

@@ -82,7 +82,8 @@ inline Vector<T> splat(T x) {
   return x - Vector<T>{};
 }
 
-// The larger of two lanes of unsigned integers; one instruction where the compiler would take two, one after the other.
+// The larger and smaller of two lanes of unsigned integers: one instruction where the compiler would take two, one after
+// the other.
 template <class T>
 inline Vector<T> larger_of(const Vector<T>& a, const Vector<T>& b) {
 #if defined(HALFULP_MASKS)
@@ -92,19 +93,26 @@ inline Vector<T> larger_of(const Vector<T>& a, const Vector<T>& b) {
 #endif
   return a > b ? a : b;
 }
+template <class T>
+inline Vector<T> smaller_of(const Vector<T>& a, const Vector<T>& b) {
+#if defined(HALFULP_MASKS)
+  const auto x = reinterpret_cast<__m512i>(a), y = reinterpret_cast<__m512i>(b);
+  if constexpr (sizeof(T) == 4) return reinterpret_cast<Vector<T>>(_mm512_maskz_min_epu32(0xffff, x, y));
+  if constexpr (sizeof(T) == 8) return reinterpret_cast<Vector<T>>(_mm512_maskz_min_epu64(0xff, x, y));
+#endif
+  return a < b ? a : b;
+}
 
-// The lanes from `index` on of a row of n items, some of which may lie outside.
+// Lanes from `index` on of rows of n items, some of which may lie outside. A row is given by the address of lane 0.
 template <class T>
 class Within {
  public:
 #if defined(HALFULP_MASKS)
-  Within(const T* row, std::int64_t index, std::int64_t n) : inside_(bytes(n - index) & ~bytes(-index)) {
-    inside_lanes_ = _mm512_maskz_loadu_epi8(inside_, row + index);
-  }
-  Vector<T> or_zero() const { return reinterpret_cast<Vector<T>>(inside_lanes_); }
-  Vector<T> or_else(T x) const {
+  Within(std::int64_t index, std::int64_t n) : inside_(bytes(n - index) & ~bytes(-index)) {}
+  Vector<T> or_zero(const T* row) const { return reinterpret_cast<Vector<T>>(_mm512_maskz_loadu_epi8(inside_, row)); }
+  Vector<T> or_else(const Vector<T>& zeroed, const Vector<T>& x) const {
     return reinterpret_cast<Vector<T>>(
-        _mm512_mask_mov_epi8(reinterpret_cast<__m512i>(splat(x)), inside_, inside_lanes_));
+        _mm512_mask_mov_epi8(reinterpret_cast<__m512i>(x), inside_, reinterpret_cast<__m512i>(zeroed)));
   }
 
  private:
@@ -114,19 +122,23 @@ class Within {
     return n >= 64 ? ~std::uint64_t{0} : n <= 0 ? 0 : (std::uint64_t{1} << n) - 1;
   }
   __mmask64 inside_;
-  __m512i inside_lanes_;
 #else
-  Within(const T* row, std::int64_t index, std::int64_t n)
-      : row_(row + index), begin_(index < 0 ? -index : 0), end_(n - index < kLanes<T> ? n - index : kLanes<T>) {}
-  Vector<T> or_zero() const { return or_else(T{}); }
-  Vector<T> or_else(T x) const {
-    T lanes[kLanes<T>];
-    for (std::int64_t i = 0; i < kLanes<T>; ++i) lanes[i] = i >= begin_ && i < end_ ? row_[i] : x;
+  Within(std::int64_t index, std::int64_t n)
+      : begin_(index < 0 ? -index : 0), end_(n - index < kLanes<T> ? n - index : kLanes<T>) {}
+  Vector<T> or_zero(const T* row) const {
+    T lanes[kLanes<T>] = {};
+    for (std::int64_t i = begin_; i < end_; ++i) lanes[i] = row[i];
+    return load(lanes);
+  }
+  Vector<T> or_else(const Vector<T>& zeroed, const Vector<T>& x) const {
+    T lanes[kLanes<T>], others[kLanes<T>];
+    store(lanes, zeroed);
+    store(others, x);
+    for (std::int64_t i = 0; i < kLanes<T>; ++i) lanes[i] = i >= begin_ && i < end_ ? lanes[i] : others[i];
     return load(lanes);
   }
 
  private:
-  const T* row_;
   std::int64_t begin_, end_;
 #endif
 };
@@ -195,14 +207,16 @@ inline V select(bool mask, V yes, V no) { return mask ? yes : no; }
 template <class T>
 inline T larger_of(T a, T b) { return a > b ? a : b; }
 template <class T>
+inline T smaller_of(T a, T b) { return a < b ? a : b; }
+template <class T>
 class Within {
  public:
-  Within(const T* row, std::int64_t index, std::int64_t n) : cell_(index >= 0 && index < n ? row + index : nullptr) {}
-  T or_zero() const { return or_else(T{}); }
-  T or_else(T x) const { return cell_ == nullptr ? x : *cell_; }
+  Within(std::int64_t index, std::int64_t n) : inside_(index >= 0 && index < n) {}
+  T or_zero(const T* row) const { return inside_ ? *row : T{}; }
+  T or_else(T zeroed, T x) const { return inside_ ? zeroed : x; }
 
  private:
-  const T* cell_;
+  bool inside_;
 };
 template <class To, class V>
 inline To reinterpret(const V& v) {
