@@ -44,13 +44,11 @@ void WholePlanes<T>::run(const T* in, T* out, Index begin, Index end) const {
 // From an exact sum; see finish_exact and finish_f64_exact for why this is right.
 template <class T>
 bool WholePlanes<T>::quotient(double sum, double low, T& result) const {
-  const auto n = static_cast<double>(divisor_);
   if constexpr (std::is_same_v<T, double>) {
     std::int32_t undecided = 0;
-    const SumDivisor divisor{n, 1.0 / n, (divisor_ & (divisor_ - 1)) == 0};
-    return select_sum_kernels().finish_f64[0]({&sum, &low, nullptr}, 1, divisor, &result, &undecided) == 0;
+    return select_sum_kernels().finish_f64[0]({&sum, &low, nullptr}, 1, sum_divisor(divisor_), &result, &undecided) == 0;
   } else {
-    result = round_to<T>(sum / n);
+    result = round_to<T>(sum / static_cast<double>(divisor_));
     return true;
   }
 }

@@ -17,12 +17,6 @@ void fill_zero(const Sums& sums, Index n) {
   if (sums.bound != nullptr) std::fill_n(sums.bound, n, 0.0);
 }
 
-SumDivisor divisor_of(Index n) {
-  const auto value = static_cast<double>(n);
-  const Index magnitude = n < 0 ? -n : n;
-  return {value, 1.0 / value, (magnitude & (magnitude - 1)) == 0};
-}
-
 }  // namespace
 
 template <class T>
@@ -139,7 +133,7 @@ void WindowBlock<T>::finish_run(const Sums& sums, Index n, Index divisor, T* out
     for (Index i = 0; i < n; ++i) out[i] = resolve(sums + i, divisor, line_offset + i);
     return;
   }
-  const Index undecided = round_sums(sums, n, divisor_of(divisor), out);
+  const Index undecided = round_sums(sums, n, sum_divisor(divisor), out);
   for (Index u = 0; u < undecided; ++u) {
     const Index i = undecided_[static_cast<std::size_t>(u)];
     out[i] = resolve(sums + i, divisor, line_offset + i);

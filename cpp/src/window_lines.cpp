@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "halfulp/gather_kernels.hpp"
+
 namespace halfulp {
 namespace {
 
 constexpr Index kMostRows = 16;   // of a line where they are all added for every line
 constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
+constexpr Index kStageBytes = Index{1} << 13;   // of outputs that are streamed together
+constexpr Index kBatchValues = Index{1} << 10;  // of the rows of sums of a batch: they stay in the first cache
 
 template <class T>
 T exact_quotient(double sum, double low, Index divisor) {
@@ -27,12 +31,22 @@ bool slides_along(const SumAxis& axis) {
 }  // namespace
 
 template <class T>
-WindowLines<T>::WindowLines(const SumPlan& plan, const WindowLayout& layout)
+WindowLines<T>::WindowLines(const SumPlan& plan, const WindowLayout& layout, bool stream)
     : plan_(plan), layout_(layout), range_(plan, layout), applies_(suits()) {
   if (!applies_) return;
   slides_ = layout.lanes == 1 && layout.axes.size() == 2 && slides_along(*layout.axes[0]);
   list_lines();
   list_slab_rows();
+  streams_ = stream && !slides_ && dense();
+}
+
+// Whether the lines of a plane follow each other in memory.
+template <class T>
+bool WindowLines<T>::dense() const {
+  const Index width = layout_.axes.back()->outputs() * layout_.lanes;
+  bool result = layout_.out_strides.back() == layout_.lanes;
+  for (std::size_t l = 1; l < lines_.size(); ++l) result = result && lines_[l].out == lines_[l - 1].out + width;
+  return result;
 }
 
 template <class T>
@@ -126,11 +140,20 @@ LineWorker<T>::LineWorker(const WindowLines<T>& shared) : shared_(shared), kerne
 template <class T>
 bool LineWorker<T>::run(const T* in, T* out, const BlockRange& range) {
   choose_outputs(range);
-  const Index per_output = shared_.lines_per_output();
   task_.source = in;
-  task_.out = out + range.last_begin * shared_.layout_.out_strides.back();
-  task_.lines = shared_.lines_.data() + range.first_begin * per_output;
-  task_.line_count = (range.first_end - range.first_begin) * per_output;
+  const Index per_output = shared_.lines_per_output();
+  const Index begin = range.first_begin * per_output, end = range.first_end * per_output;
+  const bool whole = range.last_end - range.last_begin == shared_.layout_.axes.back()->outputs() &&
+                     range.lanes == shared_.layout_.lanes;
+  if (shared_.streams_ && whole) return stream_lines(out, begin, end);
+  return run_lines(out + range.last_begin * shared_.layout_.out_strides.back(), begin, end);
+}
+
+template <class T>
+bool LineWorker<T>::run_lines(T* out, Index begin, Index end) {
+  task_.out = out;
+  task_.lines = shared_.lines_.data() + begin;
+  task_.line_count = end - begin;
   task_.slides = shared_.slides_;
   LineContents found = sum();
   if (found.negative_zero && shared_.range_.template exact<T>(found.range)) {
@@ -139,6 +162,28 @@ bool LineWorker<T>::run(const T* in, T* out, const BlockRange& range) {
     found = sum();
   }
   return shared_.range_.template exact<T>(found.range);
+}
+
+// A few lines at a time into a buffer that stays in the first cache, and from there past the caches, which saves reading
+// what is overwritten.
+template <class T>
+bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
+  const Index width = shared_.layout_.axes.back()->outputs() * shared_.layout_.lanes;
+  const Index step = std::max<Index>(1, kStageBytes / (width * static_cast<Index>(sizeof(T))));
+  if (stage_.data() == nullptr) stage_.assign(step * width, T{});
+  for (Index l = begin; l < end; l += step) {
+    const Index stop = std::min(l + step, end);
+    const Index offset = shared_.lines_[static_cast<std::size_t>(l)].out;
+    if (!run_lines(stage_.data() - offset, l, stop)) return false;
+    select_gather_kernels().stream(reinterpret_cast<const char*>(stage_.data()), reinterpret_cast<char*>(out + offset),
+                                   (stop - l) * width * static_cast<Index>(sizeof(T)));
+  }
+  return true;
+}
+
+template <class T>
+LineWorker<T>::~LineWorker() {
+  if (stage_.data() != nullptr) select_gather_kernels().finish_stream();
 }
 
 template <class T>
@@ -236,20 +281,26 @@ void LineWorker<T>::reserve(Index sums) {
   const bool pairs = std::is_same_v<T, double>;
   constexpr Index kAligned = 8;  // doubles; all parts begin at cache lines, rows with their first column
   const auto up = [](Index n) { return (n + kAligned - 1) / kAligned * kAligned; };
-  const Index row = up(task_.reach + kAligned + kLineSlack), line = up(sums + kLineSlack);
-  scratch_.assign((pairs ? 2 : 1) * (2 * row + line), 0.0);
+  task_.row_pitch = up(task_.reach + kAligned + kLineSlack);
+  task_.sums_pitch = up(sums + kLineSlack);
+  task_.batch = std::clamp<Index>(kBatchValues / task_.row_pitch, 1, kMostBatch);
+  scratch_.assign((pairs ? 2 : 1) * task_.batch * (2 * task_.row_pitch + task_.sums_pitch), 0.0);
   double* free = scratch_.data();
-  const auto take = [&](Index n) {
+  const auto take = [&](Index pitch) {
+    const Index n = pitch * task_.batch;
     const Sums taken{free, pairs ? free + n : nullptr, nullptr};
     free += (pairs ? 2 : 1) * n;
     return taken;
   };
-  task_.row = take(row) + (up(task_.margin) - task_.margin);
-  task_.work = take(row);
-  task_.sums = take(line);
-  std::fill_n(task_.row.sum, task_.margin, zero_before_);
-  std::fill_n(task_.row.sum + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, zero_after_);
-  undecided_.resize(static_cast<std::size_t>(line));
+  task_.row = take(task_.row_pitch) + (up(task_.margin) - task_.margin);
+  task_.work = take(task_.row_pitch);
+  task_.sums = take(task_.sums_pitch);
+  for (Index k = 0; k < task_.batch; ++k) {
+    double* row = task_.row.sum + k * task_.row_pitch;
+    std::fill_n(row, task_.margin, zero_before_);
+    std::fill_n(row + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, zero_after_);
+  }
+  undecided_.resize(static_cast<std::size_t>(task_.sums_pitch));
   task_.undecided = undecided_.data();
 }
 

@@ -15,7 +15,8 @@ namespace halfulp {
 template <class T>
 class WindowLines {
  public:
-  WindowLines(const SumPlan& plan, const WindowLayout& layout);
+  // stream: the outputs are so many that they should go past the caches.
+  WindowLines(const SumPlan& plan, const WindowLayout& layout, bool stream);
 
   bool applies() const noexcept { return applies_; }
 
@@ -26,12 +27,14 @@ class WindowLines {
   bool suits() const;
   void list_lines();
   void list_slab_rows();
+  bool dense() const;
   Index lines_per_output() const;
 
   const SumPlan& plan_;
   const WindowLayout& layout_;
   SumRange<T> range_;
   bool slides_ = false;
+  bool streams_ = false;
   bool applies_ = false;
   std::vector<SumLine> lines_;
   std::vector<Index> rows_;
@@ -43,11 +46,16 @@ template <class T>
 class LineWorker {
  public:
   explicit LineWorker(const WindowLines<T>& shared);
+  ~LineWorker();
+  LineWorker(const LineWorker&) = delete;
+  LineWorker& operator=(const LineWorker&) = delete;
 
   // False if the sums are not exact: what was written is of no use.
   bool run(const T* in, T* out, const BlockRange& range);
 
  private:
+  bool run_lines(T* out, Index begin, Index end);
+  bool stream_lines(T* out, Index begin, Index end);
   void choose_outputs(const BlockRange& range);
   void choose_columns(Index begin, Index end);
   void choose_runs(Index begin, Index end);
@@ -66,6 +74,7 @@ class LineWorker {
   std::vector<typename LineTask<T>::Run> runs_;
   RowBuffer<double> scratch_;
   std::vector<std::int32_t> undecided_;
+  RowBuffer<T> stage_;
 };
 
 }  // namespace halfulp

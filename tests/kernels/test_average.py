@@ -161,6 +161,29 @@ def test_threads_instruction_sets_batches_and_layouts_change_no_bit(
         draw.assert_same_bits(np.stack([op(x[0]), op(x[1])]), output, isa)
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_outputs_past_the_caches_have_the_same_bits(dtype: Any, channels_last: bool, any_isa: list[str]) -> None:
+    """Large outputs are written another way: one call on a large batch against calls on its parts."""
+    rng = np.random.default_rng(11)
+    shape = (3, 55, 131, 99) if np.dtype(dtype).itemsize == 8 else (6, 110, 131, 99)
+    x = rng.standard_normal((1, 5, *shape[2:]), dtype=np.float32).astype(dtype)
+    x[0, 1, 60, 40] = 1e30 if np.dtype(dtype).itemsize > 2 else 6e4
+    x[0, 2, 3] = np.where(rng.random(99) < 0.5, -0.0, 0.0).astype(dtype)
+    x = np.tile(x, (shape[0], shape[1] // 5, 1, 1))
+    if channels_last:
+        x = np.ascontiguousarray(np.moveaxis(x, 1, -1)).transpose(0, 3, 1, 2)
+    for op in (hu.AvgPool((3, 3), stride=1, padding=1), hu.AvgPool((2, 3), stride=(1, 2), padding=1)):
+        for isa in any_isa:
+            _core.set_isa(isa)
+            output, pullback = op.vjp(x)
+            (dx,) = pullback(output)
+            for n in range(0, shape[0], 2):
+                part, part_pullback = op.vjp(x[n : n + 1])
+                draw.assert_same_bits(output[n : n + 1], part, isa)
+                draw.assert_same_bits(dx[n : n + 1], part_pullback(part)[0], isa)
+
+
 def test_windows_with_too_many_sizes_for_a_common_denominator_are_exact() -> None:
     op = hu.AvgPool((41,), stride=1, padding=20, count_include_pad=False)
     rng = np.random.default_rng(5)

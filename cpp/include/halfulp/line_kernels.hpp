@@ -10,6 +10,9 @@ namespace halfulp {
 // Values that kernels may read or write past the end of a row of sums.
 inline constexpr Index kLineSlack = 64;
 
+// Lines that are finished together at most.
+inline constexpr Index kMostBatch = 4;
+
 // A line of outputs: all indices but that of the last axis are fixed.
 struct SumLine {
   Index row, row_count;        // its rows: offsets rows[row] ... in the source; none: the outputs are 0
@@ -63,7 +66,9 @@ struct LineTask {
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors
 
-  Sums row, work, sums;  // scratch
+  Sums row, work, sums;         // scratch, for `batch` lines each
+  Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike
+  Index batch;
   std::int32_t* undecided;
   T (*resolve)(double sum, double low, Index divisor);  // the exact quotient
 };

@@ -8,6 +8,7 @@
 // except those which `low` catches exactly; then there is no bound. docs/explanation/error-bounds-pooling.md has proofs.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -43,9 +44,29 @@ struct SumSegment {
 // What a run of sums is divided by.
 struct SumDivisor {
   double value;
-  double inverse;  // 1 / value, rounded
+  double inverse;     // 1 / value, rounded
+  double high, rest;  // 1 / value in two parts; rest = 0: products with `high` are as good, see sum_divisor
   bool power_of_two;
 };
+
+// The quotient Q of a sum by n > 0 must be within one unit in its last place, and right if it is a double. Let the inverse
+// be (1 + d) / n, and e the exponent of Q. If |d| <= 2^-54, which is true for many n, the product differs from Q by
+// |Q| 2^-54 <= 2^(e-53), half a unit, before it is rounded: by one unit in all. Less than half a unit, or a tie that is
+// even, if Q is a double: then it is rounded to Q. Else the inverse has a second part, which is not negative so that the
+// two products of a negative zero have one sign.
+#ifdef HALFULP_ISA_NAMESPACE
+static
+#endif
+inline SumDivisor sum_divisor(Index n) {
+  const auto value = static_cast<double>(n);
+  const Index magnitude = n < 0 ? -n : n;
+  SumDivisor d{value, 1.0 / value, 1.0 / value, 0.0, (magnitude & (magnitude - 1)) == 0};
+  const double error = std::fma(value, d.inverse, -1.0);
+  if (std::fabs(error) <= 0x1p-54) return d;
+  if (error > 0.0) d.high = std::nextafter(d.inverse, 0.0);
+  d.rest = -std::fma(value, d.high, -1.0) / value;
+  return d;
+}
 
 // The range of nonzero magnitudes as bit patterns: `smallest` is the least pattern minus one, all ones if there is none.
 struct MagnitudeRange {

@@ -168,17 +168,14 @@ inline V all(double x) {
     return splat(x);
 }
 
-// sum / n to within one unit in the last place, and exactly if the quotient is a double. Where fused operations are
-// fast, they correct the product with the inverse: the remainder r = q n - sum is exact, and q - r / n is off by far less
-// than a last bit before it is rounded. (r is +0 if the product is right, and then q stays, with its sign if it is zero.)
+// sum / n to within one unit in the last place, and exactly if the quotient is a double; see sum_divisor.
 template <class V>
-inline V quotient(const V& sum, double value, double inverse) {
+inline V quotient(const V& sum, const SumDivisor& d) {
+  if (d.rest == 0.0) return sum * all<V>(d.high);
 #ifdef __FMA__
-  const V q = sum * all<V>(inverse);
-  return fused<V>(fused<V>(q, all<V>(value), -sum), all<V>(-inverse), q);
+  return fused<V>(sum, all<V>(d.high), sum * all<V>(d.rest));
 #else
-  static_cast<void>(inverse);
-  return sum / value;
+  return sum / all<V>(d.value);
 #endif
 }
 

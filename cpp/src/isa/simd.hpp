@@ -163,6 +163,12 @@ inline Vector<T> odd(const Vector<T>& a, const Vector<T>& b) {
   return shuffled<1, 2>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
 
+// Elements 1 and on of a, and the first of b.
+template <class T>
+inline Vector<T> shifted_by_one(const Vector<T>& a, const Vector<T>& b) {
+  return shuffled<1, 1>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
+}
+
 // The first and second half of a0 b0 a1 b1 ...
 template <int Half, class V, int... I>
 inline V zipped(const V& a, const V& b, std::integer_sequence<int, I...>) {

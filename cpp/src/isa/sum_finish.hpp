@@ -32,7 +32,7 @@ template <class T>
 Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t*) {
   for_each_vector(n, [&](auto tag, Index i) {
     using V = typename decltype(tag)::type;
-    store_rounded(out + i, quotient(get<float, V>(in, i).sum, d.value, d.inverse));
+    store_rounded(out + i, quotient(get<float, V>(in, i).sum, d));
   });
   return 0;
 }

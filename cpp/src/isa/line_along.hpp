@@ -1,0 +1,250 @@
+// Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp only.
+//
+// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops have
+// their arguments by value: those stay in registers, whatever a sink writes to.
+#pragma once
+
+#include "line_values.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+// Keeps sums. Writes whole vectors: what it writes past the end of a segment is written again or is slack.
+template <class T>
+struct KeepSums {
+  Sums sums;
+  Index pitch;
+
+  struct Line {
+    Sums out;
+    void take(Index at, const Held<T, Doubles>& v, Index) const { put(out, at, v); }
+  };
+  Line line(Index k) const { return {sums + k * pitch}; }
+};
+
+// Divides them, rounds and stores. Whole: the divisor has no `rest`.
+template <class T, bool Whole>
+struct RoundQuotients {
+  T* const* outs;
+  SumDivisor divisor;
+
+  struct Line {
+    T* out;
+    SumDivisor divisor;
+    void take(Index at, const Single<Doubles>& v, Index left) const {
+      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : quotient(v.sum, divisor);
+      if (left >= kWide) return store_rounded(out + at, q);
+      T rounded[kWide];
+      store_rounded(rounded, q);
+      for (Index i = 0; i < left; ++i) out[at + i] = rounded[i];
+    }
+  };
+  Line line(Index k) const { return {outs[k], divisor}; }
+};
+
+// Rows of sums that are worked on together: what one needs of memory is written long before it is read again.
+struct SumRows {
+  Sums first;
+  Index pitch, count;
+  Sums operator[](Index k) const { return first + k * pitch; }
+};
+
+// The sum of `count` > 0 values of a row, `step` apart. `Count` > 0 is known at compile time.
+template <class T, class V, int Count>
+inline Held<T, V> cells(const Sums& in, Index at, Index count, Index step) {
+  Held<T, V> v = get<T, V>(in, at);
+  for (Index j = 1; j < (Count > 0 ? Count : count); ++j) v = plus(v, get<T, V>(in, at + j * step));
+  return v;
+}
+
+// Windows one apart.
+template <class T, int Count, class Sink>
+void along_by_one(SumRows rows, SumSegment g, Sink sink) {
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = rows[k];
+    const auto line = sink.line(k);
+    for (Index t = 0; t < g.length; t += kWide)
+      line.take(g.output + t, cells<T, Doubles, Count>(in, g.first + t, g.count, g.step), g.length - t);
+  }
+}
+
+// Long windows one apart, by doubling: sums of 2^b neighbours come from two sums of 2^(b-1), and a window is made of
+// those that the bits of its length name. `sums` holds what a window has already.
+template <class T, class Sink>
+void along_by_doubling(SumRows rows, const LineTask<T>& task, SumSegment g, Sink sink) {
+  SumRows current{rows.first + g.first, rows.pitch, rows.count};
+  const SumRows work{task.work, task.row_pitch, rows.count}, sums{task.sums, task.sums_pitch, rows.count};
+  Index width = task.reach - g.first, done = 0;
+  for (Index power = 1;; power *= 2) {
+    const bool last = 2 * power > g.count;
+    for (Index k = 0; k < rows.count && (g.count & power) != 0; ++k) {
+      const Sums from = current[k] + done * g.step, kept = sums[k];
+      const auto line = sink.line(k);
+      for (Index t = 0; t < g.length; t += kWide) {
+        Held<T, Doubles> v = get<T, Doubles>(from, t);
+        if (done > 0) v = plus(get<T, Doubles>(kept, g.output + t), v);
+        if (last) line.take(g.output + t, v, g.length - t);
+        else put(kept, g.output + t, v);
+      }
+    }
+    if (last) return;
+    done += g.count & power;
+    width -= power * g.step;
+    for (Index k = 0; k < rows.count; ++k) {
+      const Sums in = current[k], shifted = in + power * g.step, to = work[k];
+      for (Index i = 0; i < width; i += kWide) put(to, i, plus(get<T, Doubles>(in, i), get<T, Doubles>(shifted, i)));
+    }
+    current = work;
+  }
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+// f applied to the parts of sums.
+template <class V, class F>
+inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return {f(a.sum, b.sum)}; }
+template <class V, class F>
+inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.sum, b.sum), f(a.low, b.low)}; }
+
+// Windows two apart, of neighbouring values.
+template <class T, int Count, class Sink>
+void along_by_two(SumRows rows, SumSegment g, Sink sink) {
+  using Values = Held<T, Doubles>;
+  const Index count = Count > 0 ? Count : g.count;
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = rows[k];
+    const auto line = sink.line(k);
+    const auto evens = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), even<double>); };
+    const auto odds = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), odd<double>); };
+    Values first = evens(g.first);
+    for (Index t = 0; t < g.length; t += kWide) {
+      const Index at = g.first + 2 * t;
+      const Values next = evens(at + 2 * kWide);
+      Values v = first;
+      if (count > 1) v = plus(v, odds(at));
+      if constexpr (Count == 3)  // the third values are the next windows' first
+        v = plus(v, by_parts(first, next, shifted_by_one<double>));
+      else
+        for (Index j = 2; j < count; ++j) v = plus(v, j % 2 == 0 ? evens(at + j) : odds(at + j - 1));
+      line.take(g.output + t, v, g.length - t);
+      first = next;
+    }
+  }
+}
+
+// Two segments whose outputs alternate.
+template <class T, int First, int Second, class Sink>
+void along_alternating(SumRows rows, SumSegment a, SumSegment b, Sink sink) {
+  const Index outputs = a.length + b.length;
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = rows[k];
+    const auto line = sink.line(k);
+    for (Index t = 0; t < a.length; t += kWide) {
+      const Held<T, Doubles> x = cells<T, Doubles, First>(in, a.first + t, a.count, a.step);
+      const Held<T, Doubles> y = cells<T, Doubles, Second>(in, b.first + t, b.count, b.step);
+      const Index at = a.output + 2 * t, left = outputs - 2 * t;
+      line.take(at, by_parts(x, y, zip_low<double>), left);
+      if (left > kWide) line.take(at + kWide, by_parts(x, y, zip_high<double>), left - kWide);
+    }
+  }
+}
+
+template <class T, class Sink>
+bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink) {
+  const bool swapped = segments[1].output < segments[0].output;
+  const SumSegment &a = segments[swapped ? 1 : 0], &b = segments[swapped ? 0 : 1];
+  if (a.output_step != 2 || b.output_step != 2 || b.output != a.output + 1 || a.first_step != 1) return false;
+  if (b.first_step != 1 || b.length > a.length || b.length + 1 < a.length) return false;
+  if (a.count == 1 && b.count == 2) along_alternating<T, 1, 2>(rows, a, b, sink);
+  else if (a.count == 2 && b.count == 1) along_alternating<T, 2, 1>(rows, a, b, sink);
+  else along_alternating<T, 0, 0>(rows, a, b, sink);
+  return true;
+}
+#else
+template <class T, int Count, class Sink>
+void along_by_two(SumRows rows, SumSegment g, Sink sink) {
+  for (Index k = 0; k < rows.count; ++k)
+    for (Index t = 0; t < g.length; ++t)
+      sink.line(k).take(g.output + t, cells<T, Doubles, Count>(rows[k], g.first + 2 * t, g.count, 1), g.length - t);
+}
+template <class T, class Sink>
+bool alternate(const SumRows&, const SumSegment*, const Sink&) { return false; }
+#endif
+
+// Windows one or two apart; false if they are not.
+template <class T, class Sink>
+bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSegment& g, const Sink& sink) {
+  if (g.output_step == 1 && g.first_step == 1) {
+    switch (g.count) {
+      case 1: along_by_one<T, 1>(rows, g, sink); break;
+      case 2: along_by_one<T, 2>(rows, g, sink); break;
+      case 3: along_by_one<T, 3>(rows, g, sink); break;
+      default:
+        if (g.count < 8) along_by_one<T, 0>(rows, g, sink);
+        else along_by_doubling(rows, task, g, sink);
+    }
+    return true;
+  }
+  if (g.output_step != 1 || g.first_step != 2 || g.step != 1) return false;
+  if (g.count == 2) along_by_two<T, 2>(rows, g, sink);
+  else if (g.count == 3) along_by_two<T, 3>(rows, g, sink);
+  else along_by_two<T, 0>(rows, g, sink);
+  return true;
+}
+
+// All outputs of the lines at once; false if their windows are of different kinds.
+template <class T, class Sink>
+bool along_at_once(const LineTask<T>& task, const SumRows& rows, const Sink& sink) {
+  if (task.segment_count == 2) return alternate<T>(rows, task.segments, sink);
+  return task.segment_count == 1 && along_in_vectors(task, rows, task.segments[0], sink);
+}
+
+// One window for all outputs.
+template <class T>
+void along_repeated(const Sums& in, const SumSegment& g, const Sums& out) {
+  const Held<T, double> v = cells<T, double, 0>(in, g.first, g.count, g.step);
+  for (Index t = 0; t < g.length; ++t) put(out, g.output + t * g.output_step, v);
+}
+
+template <class T>
+void along_by_any(const Sums& in, const SumSegment& g, const Sums& out) {
+  for (Index t = 0; t < g.length; ++t)
+    put(out, g.output + t * g.output_step, cells<T, double, 0>(in, g.first + t * g.first_step, g.count, g.step));
+}
+
+// Long windows of neighbours, each on its own.
+template <class T>
+void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
+  for (Index t = 0; t < g.length; ++t) {
+    const Index at = g.first + t * g.first_step;
+    Held<T, Doubles> lanes = get<T, Doubles>(in, at);
+    Index j = kWide;
+    for (; j + kWide <= g.count; j += kWide) lanes = plus(lanes, get<T, Doubles>(in, at + j));
+    double parts[2 * kWide];
+    const Sums stored{parts, parts + kWide, nullptr};
+    put(stored, 0, lanes);
+    Held<T, double> v = get<T, double>(stored, 0);
+    for (Index i = 1; i < kWide; ++i) v = plus(v, get<T, double>(stored, i));
+    for (; j < g.count; ++j) v = plus(v, get<T, double>(in, at + j));
+    put(out, g.output + t * g.output_step, v);
+  }
+}
+
+// The sums of lines, to task.sums.
+template <class T>
+void along(const LineTask<T>& task, const SumRows& rows) {
+  const KeepSums<T> keep{task.sums, task.sums_pitch};
+  if (along_at_once(task, rows, keep)) return;
+  for (Index s = 0; s < task.segment_count; ++s) {
+    const SumSegment& g = task.segments[s];
+    if (along_in_vectors(task, rows, g, keep)) continue;
+    for (Index k = 0; k < rows.count; ++k) {
+      const Sums in = rows[k], out = task.sums + k * task.sums_pitch;
+      if (g.first_step == 0 && g.length > 1) along_repeated<T>(in, g, out);
+      else if (g.count >= 2 * kWide && g.step == 1) along_apart<T>(in, g, out);
+      else along_by_any<T>(in, g, out);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
