@@ -203,13 +203,23 @@ Tile Tiling::tile(Index number) const {
   return tile;
 }
 
+void Segment::find_real(Index source_size) {
+  const Index missing = source >= 0 ? 0 : ceil_div(-source, step), room = source_size - source;
+  low = std::min(missing, count);
+  high = std::clamp<Index>(room <= 0 ? 0 : ceil_div(room, step), low, count);
+}
+
 void SlabPlan::plan(const Gather& gather, const Tile& tile, bool unit_step) {
   const int ndim = static_cast<int>(gather.size());
   axes_.clear();
   for (int axis = 0; axis < ndim; ++axis)
     axes_.push_back(slab_axis(gather[static_cast<std::size_t>(axis)], tile.first[axis], tile.count[axis],
                               unit_step && axis == ndim - 1));
-  for (int axis = 0; axis < ndim; ++axis) axes_[static_cast<std::size_t>(axis)].count = tile.count[axis];
+  for (int axis = 0; axis < ndim; ++axis) {
+    SlabAxis& slab = axes_[static_cast<std::size_t>(axis)];
+    slab.count = tile.count[axis];
+    for (Segment& segment : slab.segments) segment.find_real(gather[static_cast<std::size_t>(axis)].source_size);
+  }
   strides_.resize(ndim);
   cells_ = 1;
   std::vector<std::vector<Index>> taps(axes_.size()), positions(axes_.size());

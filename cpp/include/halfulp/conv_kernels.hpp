@@ -116,6 +116,7 @@ struct ConvKernels {
   AcceptKernel<float> accept_f32;
   AcceptTwofoldKernel accept_f64;
 
+  void (*spread_f32)(const float* in, Index n, Index stride, float* out);  // out[i * stride] = in[i], nothing between
   void (*add_squares)(const double* x, Index n, double* sum);     // sum[i] += x[i]^2
   void (*add_magnitudes)(const double* x, Index n, double* sum);  // sum[i] += |x[i]|
   double (*largest_magnitude)(const double* x, Index n);          // of the numbers; NaN does not count

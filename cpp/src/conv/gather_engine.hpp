@@ -16,6 +16,7 @@ inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
 inline constexpr Index kChunkBytes = 4 << 20;    // of packed filters that one task walks through
 inline constexpr Index kPackPiece = 256;         // products of a filter that are packed at a time
 inline constexpr Index kMostPackColumns = 16;    // a vector of the widest registers
+inline constexpr Index kNearBytes = 1 << 20;     // of packed filters that stay in the second-level cache
 inline constexpr Index kMatrixTile = 256;        // positions
 inline constexpr Index kStencilTile = 2048;
 inline constexpr Index kLineTile = 16384;     // of a stencil that finishes line by line, times channels
@@ -38,6 +39,11 @@ struct PackUnit {
 struct Chunk {
   Index begin, end;
   Index width;  // of the panels together
+};
+
+// A tile of a sample for the output channels of a chunk.
+struct GatherTask {
+  Index n, tile, chunk;
 };
 
 // Positions [first, first + count) of a tile, of one output channel of a sample.
@@ -66,6 +72,9 @@ struct GatherWorkspace {
   bool refined = false;  // something better
   Index seen = 0, undecided = 0;
   const void* engine = nullptr;
+  Index number = 0;        // of the task
+  Ahead<T> ahead;          // what will be staged next
+  Ahead<T> ahead_out;      // what will be written next
   Index tile = -1;         // of that engine, which the plan, the padding and the runs are for
   Index stride = 0;        // between rows of the sums, or of the turned sums
   bool in_one_run = false;  // whether the tile's outputs lie side by side
@@ -86,7 +95,7 @@ class GatherEngine {
   // Whether the packed filters allow this mode: `fast` cannot cope with infinite or NaN weights over padding.
   bool usable() const { return correct_ || finite_filters_; }
   Index task_count() const { return (batch_end_ - batch_begin_) * p_.batch * tiling_.count(); }
-  void run_task(Workspace& work, Index task);
+  void run_task(Workspace& work, Index number);
 
  private:
   // gather_pack.hpp
@@ -97,7 +106,11 @@ class GatherEngine {
   void measure_filter(const S* line, Index n, double& size);
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
-  void matrix_sums(Workspace& work, const Chunk& chunk, Index n);
+  GatherTask task_of(Index number) const;
+  Ahead<T> cells_of(std::size_t source, Index n, Index group, const Tile& tile, Index first, Index step) const;
+  Ahead<T> outputs_of(const Workspace& work, const Chunk& chunk, Index n) const;
+  Ahead<T> cells_of_next_task(const Workspace& work, Index step) const;
+  void matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
   SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
   // gather_stencil.hpp
@@ -116,6 +129,7 @@ class GatherEngine {
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
   void finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions);
   void finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile, const Margin* margin);
   void finish_fast(const Part& part, S* sums, T* out);
   bool find_margin(Workspace& work, Index group, Index row, Margin& margin) const;

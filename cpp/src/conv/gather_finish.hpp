@@ -150,6 +150,9 @@ void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
 template <class T, class S>
 void GatherEngine<T, S>::finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const Index positions = tile.positions(), padded = static_cast<Index>(work.rows.size());
+  const bool done = !correct_ && p_.bias == nullptr;
+  if (std::is_same_v<T, S> && done && work.in_one_run && p_.variants == 1)
+    return turn_into_output(work, chunk, n, positions);
   const Index stride = odd_lines<S>(positions);  // from one output channel's sums to the next's
   const Index planes = twofold_ ? 2 : 1;
   S* const turned = work.turned.at_least(planes * chunk.width * stride);
@@ -161,13 +164,24 @@ void GatherEngine<T, S>::finish_matrix(Workspace& work, const Chunk& chunk, Inde
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     for (Index j = 0; j < panel.columns; ++j, high += stride) {
       const Part part{n, panel.group, panel.first + j, 0, positions};
-      if (work.in_one_run && j + 2 < panel.columns)
-        prefetch<true>(p_.plane(n, panel.group, part.row) + work.run_offsets.front(), 2 * p_.out.channel, positions);
       Margin margin;
       const bool decides = find_margin(work, panel.group, part.row, margin);
       finish_part(work, part, high, high + chunk.width * stride, tile, decides ? &margin : nullptr);
     }
     high += (panel.width - panel.columns) * stride;
+  }
+}
+
+// Sums that are outputs already, in lines that lie side by side.
+template <class T, class S>
+void GatherEngine<T, S>::turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions) {
+  const S* sums = work.sums.at_least(1);
+  for (Index i = chunk.begin; i < chunk.end; ++i) {
+    const Panel& panel = panels_[static_cast<std::size_t>(i)];
+    if constexpr (std::is_same_v<T, S>)
+      products_.transpose(sums, work.stride, positions, panel.columns,
+                          p_.plane(n, panel.group, panel.first) + work.run_offsets.front(), p_.out.channel);
+    sums += panel.width;
   }
 }
 
@@ -302,8 +316,13 @@ void GatherEngine<T, S>::write(Workspace& work, const Part& part, T* plane, Inde
   const T* in = work.rounded.at_least(1);
   for (Index l = part.first / run; l < (part.first + part.count) / run; ++l, in += run) {
     T* const out = plane + work.run_offsets[static_cast<std::size_t>(l)];
-    if (stride == 1) std::copy_n(in, run, out);
-    else for (Index i = 0; i < run; ++i) out[i * stride] = in[i];
+    if (stride == 1) {
+      std::copy_n(in, run, out);
+    } else if constexpr (std::is_same_v<T, float>) {
+      kernels_.spread_f32(in, run, stride, out);
+    } else {
+      for (Index i = 0; i < run; ++i) out[i * stride] = in[i];
+    }
   }
 }
 

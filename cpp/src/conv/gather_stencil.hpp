@@ -94,6 +94,8 @@ void GatherEngine<T, S>::finish_stencil(Workspace& work, const Chunk& chunk, Ind
   const Index run = tile.count[tile.count.size() - 1];
   const Index lines = tile.positions() / run, together = std::max<Index>(1, kLinePositions / run);
   const Index stride = odd_lines<S>(together * run + products_.width);
+  work.ahead = cells_of_next_task(work, p_.channels);
+  work.ahead.share((chunk.end - chunk.begin) * ceil_div(lines, together));
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     Margin margins[kMaxStencilChannels];
@@ -102,6 +104,7 @@ void GatherEngine<T, S>::finish_stencil(Workspace& work, const Chunk& chunk, Ind
     for (Index first = 0; first < lines; first += together) {
       const Index count = std::min(together, lines - first);
       take_lines(work, chunk, panel, tile, first, count, stride);
+      work.ahead.fetch();
       for (Index m = 0; m < panel.columns; ++m) {
         S* const high = work.turned.at_least(1) + m * stride;
         finish_part(work, {n, panel.group, panel.first + m, first * run, count * run}, high,

@@ -31,30 +31,83 @@ Index GatherEngine<T, S>::tile_size(Index chunks) const {
 }
 
 // Samples innermost: a tile's plan serves them all. Then tiles, so that a chunk of filters stays in the cache; but a
-// stencil's filters are few, and its plans worth more.
+// stencil's filters are few, and it walks through memory plane after plane.
 template <class T, class S>
-void GatherEngine<T, S>::run_task(Workspace& work, Index task) {
-  const Index chunks = batch_end_ - batch_begin_;
-  const Index n = task % p_.batch, rest = task / p_.batch;
-  const Index number = stencil_ ? rest / chunks : rest % tiling_.count();
-  const Index chunk_number = batch_begin_ + (stencil_ ? rest % chunks : rest / tiling_.count());
-  const Chunk& chunk = chunks_[static_cast<std::size_t>(chunk_number)];
-  const Tile tile = tiling_.tile(number);
-  if (work.engine != this || work.tile != number) {
+GatherTask GatherEngine<T, S>::task_of(Index number) const {
+  const Index chunks = batch_end_ - batch_begin_, tiles = tiling_.count();
+  if (stencil_) return {number / chunks % p_.batch, number / chunks / p_.batch, batch_begin_ + number % chunks};
+  return {number % p_.batch, number / p_.batch % tiles, batch_begin_ + number / p_.batch / tiles};
+}
+
+template <class T, class S>
+void GatherEngine<T, S>::run_task(Workspace& work, Index number) {
+  const GatherTask task = task_of(number);
+  const Chunk& chunk = chunks_[static_cast<std::size_t>(task.chunk)];
+  const Tile tile = tiling_.tile(task.tile);
+  if (work.engine != this || work.tile != task.tile) {
     work.engine = this;
-    work.tile = number;
+    work.tile = task.tile;
     work.plan.plan(p_.gather, tile, stencil_);
     if (correct_) mark_padding(work, tile);
     find_runs(work, tile);
   }
   work.reach.at_least(tile.positions() * static_cast<Index>(p_.sources.size()));
+  work.number = number;
   if (stencil_) {
-    stencil_sums(work, chunk, n, tile);
-    finish_stencil(work, chunk, n, tile);
+    stencil_sums(work, chunk, task.n, tile);
+    finish_stencil(work, chunk, task.n, tile);
   } else {
-    matrix_sums(work, chunk, n);
-    finish_matrix(work, chunk, n, tile);
+    matrix_sums(work, chunk, task.n, tile);
+    finish_matrix(work, chunk, task.n, tile);
   }
+}
+
+// The cells of a source that a task will stage: `step` channels from channel `first` on.
+template <class T, class S>
+Ahead<T> GatherEngine<T, S>::cells_of(std::size_t s, Index n, Index group, const Tile& tile, Index first,
+                                      Index step) const {
+  const Planes<const T>& planes = p_.sources[s].planes;
+  Index begin = 0, length = 1, cells = 1;
+  for (std::size_t axis = 0; axis < p_.gather.size(); ++axis) {
+    const GatherAxis& one = p_.gather[axis];
+    if (one.offset.empty() || one.source_size == 0 || planes.spatial[axis] < 0) return {};
+    const auto [least, most] = std::minmax(one.offset.front(), one.offset.back());
+    const Index start = tile.first[static_cast<int>(axis)] * one.step, last = one.source_size - 1;
+    const Index low = std::clamp<Index>(start + least, 0, last);
+    const Index reach = (tile.count[static_cast<int>(axis)] - 1) * one.step;
+    const Index high = std::clamp<Index>(start + reach + most, low, last);
+    begin += low * planes.spatial[axis];
+    length += (high - low) * planes.spatial[axis];
+    cells *= high - low + 1;
+  }
+  if (length > 2 * cells) return {};  // mostly other cells: not worth it
+  const T* const data = planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel + begin;
+  return {data, planes.channel, length, std::min(step, p_.channels - first)};
+}
+
+// The outputs of a task, where they lie side by side.
+template <class T, class S>
+Ahead<T> GatherEngine<T, S>::outputs_of(const Workspace& work, const Chunk& chunk, Index n) const {
+  if (!work.in_one_run) return {};
+  const Panel& first = panels_[static_cast<std::size_t>(chunk.begin)];
+  const Panel& last = panels_[static_cast<std::size_t>(chunk.end - 1)];
+  const Index last_channel = p_.channel_of(first.group, last.first + last.columns - 1);
+  const Index channels = last_channel - p_.channel_of(first.group, first.first) + 1;
+  const Index positions = static_cast<Index>(work.plan.position_cells().size());
+  return {p_.plane(n, first.group, first.first) + work.run_offsets.front(), p_.out.channel, positions, channels};
+}
+
+// What this thread probably stages after the current task: threads take tasks in turn.
+template <class T, class S>
+Ahead<T> GatherEngine<T, S>::cells_of_next_task(const Workspace& work, Index step) const {
+  const Index number = work.number + num_threads();
+  if (number >= task_count()) return {};
+  const GatherTask now = task_of(work.number), next = task_of(number);
+  const auto group_of = [&](const GatherTask& task) {
+    return panels_[static_cast<std::size_t>(chunks_[static_cast<std::size_t>(task.chunk)].begin)].group;
+  };
+  if (now.n == next.n && now.tile == next.tile && group_of(now) == group_of(next)) return {};
+  return cells_of(0, next.n, group_of(next), tiling_.tile(next.tile), 0, step);
 }
 
 template <class T, class S>
@@ -63,7 +116,7 @@ SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, In
   const Planes<const T>& planes = p_.sources[s].planes;
   const bool inside = !stencil_ && planes.channel == 1 && planes.spatial.back() != 1;
   const SlabLayout layout = SlabLayout::of(work.plan.cells(), count, inside);
-  Stager<T, S> stager(kernels_, p_.gather, work.plan, planes);
+  Stager<T, S> stager(kernels_, work.plan, planes);
   stager.stage(planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel, count, layout, slab);
   work.offsets.resize(static_cast<std::size_t>(count * taps_));
   Index* offset = work.offsets.data();
@@ -81,7 +134,7 @@ void for_each_block(Index count, Index taps, Index block_channels, Index block_t
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n) {
+void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index positions = static_cast<Index>(cells.size());
   const Index padded = ceil_div(positions, products_.rows) * products_.rows;
@@ -91,6 +144,7 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
   const Index fitting = kSlabBytes / (std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S)));
   const Index step = block_channels_ * std::max<Index>(1, fitting / block_channels_);
   bool first_block = true;
+  work.ahead_out = {};
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     if (by_position_) std::fill_n(work.squares.at_least(work.plan.cells()), work.plan.cells(), 0.0);
     for (Index first = 0; first < p_.channels; first += step) {
@@ -105,6 +159,14 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
         const Index cell = cells[static_cast<std::size_t>(std::min(i, positions - 1))];
         work.rows[static_cast<std::size_t>(i)] = slab + cell * layout.cell;
       }
+      // While these are multiplied, the next ones come nearer.
+      if (first + step < p_.channels) work.ahead = cells_of(s, n, group, tile, first + step, step);
+      else if (s + 1 < p_.sources.size()) work.ahead = cells_of(s + 1, n, group, tile, 0, step);
+      else work.ahead = cells_of_next_task(work, step);
+      if (s + 1 == p_.sources.size() && first + step >= p_.channels) work.ahead_out = outputs_of(work, chunk, n);
+      const Index calls = ceil_div(count * taps_, kBlockDepth) * (chunk.end - chunk.begin) * (padded / products_.rows);
+      work.ahead.share(calls);
+      work.ahead_out.share(calls);
       for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
         const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
         matrix_block(work, chunk, first_k, work.offsets.data() + k, depth, first_block);
@@ -125,9 +187,21 @@ void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
     const auto matrix = products_.matrix[panel.width / products_.width - 1];
-    for (Index r = 0; r < padded; r += products_.rows)
+    Ahead<S> next_panel;  // of filters that are too many to stay near
+    if (chunk.width * depth_ * static_cast<Index>(sizeof(S)) > kNearBytes) {
+      const bool last = i + 1 == chunk.end;
+      const Panel& next = panels_[static_cast<std::size_t>(last ? chunk.begin : i + 1)];
+      const Index k = last ? first_k + depth : first_k;
+      next_panel = {packed_data_ + next.packed + k * next.width, 0, std::min(depth, depth_ - k) * next.width, 1};
+      next_panel.share(padded / products_.rows);
+    }
+    for (Index r = 0; r < padded; r += products_.rows) {
       matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride,
              padded * work.stride, first);
+      work.ahead.fetch();
+      work.ahead_out.fetch();
+      next_panel.fetch();
+    }
     column += panel.width;
   }
 }

@@ -61,9 +61,12 @@ class Tiling {
   Index largest_ = 1;
 };
 
-// A run of slab cells along an axis that holds source cells `source + i * step`.
+// A run of slab cells along an axis that holds source cells `source + i * step`; those in [low, high) are real.
 struct Segment {
   Index begin, count, source, step;
+  Index low = 0, high = 0;
+
+  void find_real(Index source_size);
 };
 
 // One axis of a slab: position q (counted from the tile's first) and tap t stand at q * step + tap[t].

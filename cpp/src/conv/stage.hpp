@@ -77,16 +77,43 @@ Index odd_lines(Index n) {
 
 // Asks for the n elements that lie `ahead` elements after `run`: a run of a later channel is too far away for the
 // processor to foresee.
-template <bool Write, class T>
+template <class T>
 void prefetch(const T* run, Index ahead, Index n) {
 #if defined(__GNUC__) || defined(__clang__)
   const auto first = reinterpret_cast<std::uintptr_t>(run) + static_cast<std::uintptr_t>(ahead) * sizeof(T);
   for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(n) * sizeof(T); at += 64)
-    __builtin_prefetch(reinterpret_cast<const void*>(at), Write ? 1 : 0);
+    __builtin_prefetch(reinterpret_cast<const void*>(at));
 #else
   static_cast<void>(run), static_cast<void>(ahead), static_cast<void>(n);
 #endif
 }
+
+// Runs of cells, one per channel, that are brought into the second-level cache little by little while something else is
+// computed: cells to be staged, or to be written.
+template <class T>
+struct Ahead {
+  const T* data = nullptr;
+  Index stride = 0, cells = 0, channels = 0;  // from one run to the next, of a run, runs
+  Index lines = 0, channel = 0, at = 0;       // fetched at a time, next run, next cell of it
+
+  // All of it in `parts` parts.
+  void share(Index parts) { lines = ceil_div(ceil_div(cells, kLine) * channels, std::max<Index>(1, parts)); }
+
+  void fetch() {
+#if defined(__GNUC__) || defined(__clang__)
+    for (Index i = 0; i < lines && channel < channels; ++i) {
+      __builtin_prefetch(data + channel * stride + at, 0, 2);
+      at += kLine;
+      if (at < cells) continue;
+      at = 0;
+      ++channel;
+    }
+#endif
+  }
+
+ private:
+  static constexpr Index kLine = 64 / sizeof(T);
+};
 
 // Where a slab keeps cell i of channel c: at i * cell + c * channel. Channels are innermost where they are innermost in
 // the source, so that both sides are read and written in runs.
@@ -104,8 +131,8 @@ struct SlabLayout {
 template <class T, class S>
 class Stager {
  public:
-  Stager(const ConvKernels& kernels, const Gather& gather, const SlabPlan& plan, const Planes<const T>& source)
-      : load_(load_kernel<T, S>(kernels)), gather_(gather), plan_(plan), source_(source) {}
+  Stager(const ConvKernels& kernels, const SlabPlan& plan, const Planes<const T>& source)
+      : load_(load_kernel<T, S>(kernels)), plan_(plan), source_(source) {}
 
   // Channels [0, channels) from `data` on.
   void stage(const T* data, Index channels, const SlabLayout& layout, S* slab) {
@@ -123,23 +150,18 @@ class Stager {
 
  private:
   void stage_axis(std::size_t axis, const T* data, S* slab) const {
-    const Index size = gather_[axis].source_size;
     const Index from = source_.spatial[axis];
-    const bool last = axis + 1 == gather_.size();
+    const bool last = axis + 1 == plan_.axes().size();
     const Index to = plan_.stride(static_cast<int>(axis)) * layout_.cell;
     for (const Segment& segment : plan_.axes()[axis].segments) {
-      // The cells of the segment that are real: [low, high).
-      const Index missing = segment.source >= 0 ? 0 : ceil_div(-segment.source, segment.step);
-      const Index low = std::clamp<Index>(missing, 0, segment.count);
-      const Index room = size - segment.source;
-      const Index high = std::clamp<Index>(room <= 0 ? 0 : ceil_div(room, segment.step), low, segment.count);
+      const Index low = segment.low, high = segment.high;
       S* out = slab + segment.begin * to;
       for (Index i = 0; i < low * to; ++i) out[i] = S(0);
       for (Index i = high * to; i < segment.count * to; ++i) out[i] = S(0);
       if (high == low) continue;
       const T* in = data + (segment.source + low * segment.step) * from;
       if (last && !layout_.channels_inside) {
-        if (ahead_ != 0 && segment.step * from == 1) prefetch<false>(in, ahead_, high - low);
+        if (ahead_ != 0 && segment.step * from == 1) prefetch(in, ahead_, high - low);
         load_(in, segment.step * from, high - low, out + low);
         continue;
       }
@@ -151,7 +173,6 @@ class Stager {
   }
 
   LoadKernel<T, S> load_;
-  const Gather& gather_;
   const SlabPlan& plan_;
   const Planes<const T>& source_;
   SlabLayout layout_;

@@ -46,7 +46,7 @@ void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, In
   }
   const Index cells = work.plan.cells();
   const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
-  Stager<T, S> stager(kernels_, gather_, work.plan, inputs_);
+  Stager<T, S> stager(kernels_, work.plan, inputs_);
   for (Index first = 0; first < task.ins; first += work.step) {
     const Index count = std::min(work.step, task.ins - first);
     const SlabLayout layout = SlabLayout::of(cells, count, inside);
@@ -87,7 +87,7 @@ void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index
   const std::vector<Index>& taps = work.plan.tap_cells();
   const Index width = products_.width;
   S* const slab = work.slab.at_least(work.plan.cells() + 4 * width);
-  Stager<T, S> stager(kernels_, gather_, work.plan, inputs_);
+  Stager<T, S> stager(kernels_, work.plan, inputs_);
   for (Index c = 0; c < task.ins; ++c) {
     const Index channel = task.group * g_.in_channels + task.first_in + c;
     stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1,

@@ -201,6 +201,19 @@ Index accept_twofold(const double* high, const double* low, const conv::Acceptan
                                : accept_twofold_sources<2>(high, low, a, out, bad);
 }
 
+void spread(const float* in, Index n, Index stride, float* out) {
+  Index i = 0;
+#if defined(__AVX512F__)
+  if (stride == 2) {  // the last of eight may be the last element of all: its neighbour is not touched
+    for (; i + 8 <= n; i += 8) {
+      const __m512 x = _mm512_castps256_ps512(_mm256_loadu_ps(in + i));
+      _mm512_mask_storeu_ps(out + 2 * i, 0x5555, _mm512_maskz_expand_ps(0x5555, x));
+    }
+  }
+#endif
+  for (; i < n; ++i) out[i * stride] = in[i];
+}
+
 void add_squares(const double* x, Index n, double* sum) {
   for (Index i = 0; i < n; ++i) sum[i] += x[i] * x[i];
 }
@@ -295,6 +308,7 @@ const ConvKernels& conv_kernels() {
                                      accept<BFloat16>,
                                      accept<float>,
                                      accept_twofold,
+                                     spread,
                                      add_squares,
                                      add_magnitudes,
                                      largest_magnitude,

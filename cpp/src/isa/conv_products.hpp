@@ -88,17 +88,28 @@ void stencil_block(const typename Sum::Scalar* cells, const Index* offset, const
     for (int j = 0; j < Vectors; ++j) sums[m][j].commit(c + m * stride + j * V::width, plane, first);
 }
 
+// A block of `vectors` vectors, at most `Most`.
+template <class Sum, int Channels, int Most, class... Arguments>
+void stencil_vectors(Index vectors, const Arguments&... arguments) {
+  if constexpr (Most > 1) {
+    if (vectors < Most) return stencil_vectors<Sum, Channels, Most - 1>(vectors, arguments...);
+  }
+  stencil_block<Sum, Channels, Most>(arguments...);
+}
+
 template <class Sum, int Channels>
 void stencil(const typename Sum::Scalar* cells, const Index* offset, const typename Sum::Scalar* weight, Index depth,
              Index n, typename Sum::Scalar* c, Index stride, Index plane, bool first) {
-  constexpr int width = Vector<typename Sum::Scalar>::width;
-  // Enough sums in flight to hide the latency of an addition, few enough to stay in registers.
-  constexpr int most = sizeof(Sum) > sizeof(Vector<typename Sum::Scalar>) ? 1 : (Channels > 2 ? kVectors : 4);
-  Index i = 0;
-  for (; i + (most - 1) * width < n; i += most * width)
-    stencil_block<Sum, Channels, most>(cells + i, offset, weight, depth, c + i, stride, plane, first);
-  for (; i < n; i += width)
-    stencil_block<Sum, Channels, 1>(cells + i, offset, weight, depth, c + i, stride, plane, first);
+  constexpr Index width = Vector<typename Sum::Scalar>::width;
+  // Enough sums in flight to hide the latency of an addition, few enough to stay in registers; blocks of equal size.
+  constexpr int most = sizeof(Sum) > sizeof(Vector<typename Sum::Scalar>) ? 1 : Channels > 2 ? kVectors : 8 / Channels;
+  const Index vectors = (n + width - 1) / width, blocks = (vectors + most - 1) / most;
+  for (Index i = 0; i < blocks; ++i) {
+    const Index count = vectors / blocks + (i < vectors % blocks ? 1 : 0);
+    stencil_vectors<Sum, Channels, most>(count, cells, offset, weight, depth, c, stride, plane, first);
+    cells += count * width;
+    c += count * width;
+  }
 }
 
 template <class Sum, int Taps>
@@ -128,19 +139,41 @@ void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, 
   }
 }
 
+// Blocks of whole cache lines where there are such, and what is left of rows and columns.
+template <class S>
+Index transpose_lines(const S*, Index, Index, Index, S*, Index, Index& done) {
+  return done = 0;
+}
+#if defined(__AVX512F__)
+Index transpose_lines(const float* in, Index in_stride, Index rows, Index columns, float* out, Index out_stride,
+                      Index& done) {
+  done = columns / 16 * 16;
+  for (Index j = 0; j < done; j += 16)
+    for (Index i = 0; i + 16 <= rows; i += 16)
+      transpose_sixteen(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+  return rows / 16 * 16;
+}
+#endif
+
 // In square blocks, so that reads and writes both stay within a few cache lines.
 template <class S>
-void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
+void transpose_rest(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
   constexpr Index block = kTransposeBlock<S>;
   const Index whole_rows = rows / block * block, whole_columns = columns / block * block;
-  for (Index i = 0; i < whole_rows; i += block) {
-    for (Index j = 0; j < whole_columns; j += block)
+  for (Index j = 0; j < whole_columns; j += block)
+    for (Index i = 0; i < whole_rows; i += block)
       transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
-    for (Index j = whole_columns; j < columns; ++j)
-      for (Index a = i; a < i + block; ++a) out[j * out_stride + a] = in[a * in_stride + j];
-  }
-  for (Index i = whole_rows; i < rows; ++i)
-    for (Index j = 0; j < columns; ++j) out[j * out_stride + i] = in[i * in_stride + j];
+  for (Index j = 0; j < columns; ++j)
+    for (Index i = j < whole_columns ? whole_rows : 0; i < rows; ++i) out[j * out_stride + i] = in[i * in_stride + j];
+}
+
+template <class S>
+void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
+  Index done_columns = 0;
+  const Index done_rows = transpose_lines(in, in_stride, rows, columns, out, out_stride, done_columns);
+  transpose_rest(in + done_rows * in_stride, in_stride, rows - done_rows, done_columns, out + done_rows, out_stride);
+  transpose_rest(in + done_columns, in_stride, rows, columns - done_columns, out + done_columns * out_stride,
+                 out_stride);
 }
 
 // A NaN or an infinity times zero is NaN, and stays.

@@ -41,6 +41,33 @@ void transpose_block<double>(const double* in, Index in_stride, double* out, Ind
   }
 }
 
+// Sixteen floats are a cache line: none is written in two parts.
+inline void transpose_sixteen(const float* in, Index in_stride, float* out, Index out_stride) {
+  constexpr __mmask16 all = 0xffff;
+  __m512 pairs[16], quads[16];
+  for (int i = 0; i < 16; i += 2) {
+    const __m512 a = _mm512_loadu_ps(in + i * in_stride), b = _mm512_loadu_ps(in + (i + 1) * in_stride);
+    pairs[i] = _mm512_maskz_unpacklo_ps(all, a, b);
+    pairs[i + 1] = _mm512_maskz_unpackhi_ps(all, a, b);
+  }
+  for (int i = 0; i < 16; i += 4) {  // columns 4j + c of rows i to i + 3 stand in lane j of quads[i + c]
+    quads[i] = _mm512_maskz_shuffle_ps(all, pairs[i], pairs[i + 2], 0x44);
+    quads[i + 1] = _mm512_maskz_shuffle_ps(all, pairs[i], pairs[i + 2], 0xee);
+    quads[i + 2] = _mm512_maskz_shuffle_ps(all, pairs[i + 1], pairs[i + 3], 0x44);
+    quads[i + 3] = _mm512_maskz_shuffle_ps(all, pairs[i + 1], pairs[i + 3], 0xee);
+  }
+  for (int c = 0; c < 4; ++c) {
+    const __m512 even = _mm512_maskz_shuffle_f32x4(all, quads[c], quads[c + 4], 0x88);
+    const __m512 odd = _mm512_maskz_shuffle_f32x4(all, quads[c], quads[c + 4], 0xdd);
+    const __m512 later_even = _mm512_maskz_shuffle_f32x4(all, quads[c + 8], quads[c + 12], 0x88);
+    const __m512 later_odd = _mm512_maskz_shuffle_f32x4(all, quads[c + 8], quads[c + 12], 0xdd);
+    _mm512_storeu_ps(out + c * out_stride, _mm512_maskz_shuffle_f32x4(all, even, later_even, 0x88));
+    _mm512_storeu_ps(out + (c + 4) * out_stride, _mm512_maskz_shuffle_f32x4(all, odd, later_odd, 0x88));
+    _mm512_storeu_ps(out + (c + 8) * out_stride, _mm512_maskz_shuffle_f32x4(all, even, later_even, 0xdd));
+    _mm512_storeu_ps(out + (c + 12) * out_stride, _mm512_maskz_shuffle_f32x4(all, odd, later_odd, 0xdd));
+  }
+}
+
 #elif defined(__AVX2__)
 
 template <>

@@ -8,6 +8,7 @@ have the same product for the weight.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ class Call(NamedTuple):
 
     op: ConvolutionOperator
     transposed: bool
-    axes: list[tuple[int, int, int, int, int, int]]
+    axes: tuple[tuple[int, int, int, int, int, int], ...]
     output_shape: tuple[int, ...]
 
     def push(self, products: Sequence[tuple[Array, Array]], bias: Maybe) -> Any:
@@ -60,18 +61,23 @@ class Call(NamedTuple):
 
 def call_of(op: Conv | ConvTranspose, inputs: Sequence[Maybe]) -> Call:
     """Check the shapes and find the axes of the convolution underneath."""
-    x, weight = inputs[0], inputs[1]
+    return _call(op, *(None if a is None else a.shape for a in inputs))
+
+
+@lru_cache(maxsize=1024)
+def _call(op: Conv | ConvTranspose, *shapes: tuple[int, ...] | None) -> Call:
+    x, weight = shapes[0], shapes[1]
     assert x is not None
     assert weight is not None
-    output_shape = op.output_shape(*(None if a is None else a.shape for a in inputs))
-    spatial = x.shape[x.ndim - op.ndim :]
-    axes = op.axes(spatial, weight.shape[2:])
+    output_shape = op.output_shape(*shapes)
+    spatial = x[len(x) - op.ndim :]
+    axes = op.axes(spatial, weight[2:])
     transposed = isinstance(op, ConvTranspose)
     positions = spatial if transposed else output_shape[len(output_shape) - op.ndim :]
-    numbers = [
+    numbers = tuple(
         (axis.size, axis.kernel, axis.stride, axis.dilation, axis.before, n)
         for axis, n in zip(axes, positions, strict=True)
-    ]
+    )
     return Call(op, transposed, numbers, output_shape)
 
 
