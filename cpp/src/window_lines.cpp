@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "halfulp/gather_kernels.hpp"
+#include "halfulp/stream_kernels.hpp"
 
 namespace halfulp {
 namespace {
@@ -175,15 +175,15 @@ bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
     const Index stop = std::min(l + step, end);
     const Index offset = shared_.lines_[static_cast<std::size_t>(l)].out;
     if (!run_lines(stage_.data() - offset, l, stop)) return false;
-    select_gather_kernels().stream(reinterpret_cast<const char*>(stage_.data()), reinterpret_cast<char*>(out + offset),
-                                   (stop - l) * width * static_cast<Index>(sizeof(T)));
+    select_stream_kernels().copy(reinterpret_cast<const char*>(stage_.data()), reinterpret_cast<char*>(out + offset),
+                                 (stop - l) * width * static_cast<Index>(sizeof(T)));
   }
   return true;
 }
 
 template <class T>
 LineWorker<T>::~LineWorker() {
-  if (stage_.data() != nullptr) select_gather_kernels().finish_stream();
+  if (stage_.data() != nullptr) select_stream_kernels().finish();
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "halfulp/parallel.hpp"
+#include "halfulp/stream_kernels.hpp"
 #include "whole_planes.hpp"
 #include "window_block.hpp"
 #include "window_layout.hpp"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
 constexpr Index kBlockWidth = kBlockLanes;       // sums of a line: they stay in the first cache
-constexpr Index kStreamBytes = Index{1} << 24;   // of outputs from which on they go past the caches
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
@@ -64,7 +64,8 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
                  [&](Index begin, Index end) { planes.run(in.as<const T>(), out.as<T>(), begin, end); });
     return;
   }
-  const WindowLines<T> lines(plan, layout, out.count() * static_cast<Index>(sizeof(T)) >= kStreamBytes);
+  const bool stream = std::max(in.count(), out.count()) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
+  const WindowLines<T> lines(plan, layout, stream);
   const Blocking b = blocking_of(layout);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
