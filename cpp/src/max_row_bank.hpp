@@ -98,6 +98,11 @@ class RowBank {
       return kernel[axis_.kernel - 2][last_](reinterpret_cast<const C*>(x + first * x_step), values_.data(), pairs_.data(),
                                              run);
     }
+    if (first_step_in_place(x_step, plane.x.strides[row_axis + 1])) {
+      const Contents contents = first_step(x + first * x_step, x_step / static_cast<Index>(sizeof(C)), stop - first);
+      fold_rows(P{}, true);
+      return contents;
+    }
     const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
       if (travels_ == Travels::tangent) {
@@ -134,6 +139,11 @@ class RowBank {
   void fold_exact(const C* const* values, int count, C* value, const RowRun& rows) const {
     kernels_.fold_exact[static_cast<int>(rule_)][last_](values, count, value, rows);
   }
+  // As in MaxRowKernels.
+  void suffixes(C* rows, const RowRun& run) const { kernels_.suffixes[static_cast<int>(rule_)][last_](rows, run); }
+  void slide_exact(const C* suffixes, const C* rows, C* out, const SlideRun& run) const {
+    kernels_.slide_exact[static_cast<int>(rule_)][last_](suffixes, rows, out, run);
+  }
   MaxRule rule() const noexcept { return rule_; }
 
   Index row_length = 0;  // items of a finished row, rounded up to vectors
@@ -169,6 +179,18 @@ class RowBank {
            (travels_ == Travels::nothing || (travels_ == Travels::code && relative_));
   }
 
+  // The first step of the doubling straight from such rows.
+  bool first_step_in_place(Index row_step, Index step) const noexcept {
+    constexpr Index item = static_cast<Index>(sizeof(C));
+    return std::is_same_v<T, C> && rule_ == MaxRule::clean && windows_.doubling() && shape_.lanes == 1 && step == item &&
+           row_step % item == 0 && axis_.dilation == 1 && travels_ == Travels::nothing;
+  }
+  Contents first_step(const char* x, Index row_step, Index rows) {
+    const Index dense = (axis_.output - 1) * axis_.stride + 1 + axis_.kernel - kMostJoined;
+    return kernels_.windows[0].plain[kMostJoined - 2][last_](reinterpret_cast<const C*>(x), scratch_[0].data(), nullptr,
+                                                             {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch});
+  }
+
   // The windows of a row straight from the array, cut where they meet padding.
   void fold_places(const char* x, Index stride, C* target) {
     const auto at = [](Index i) { return static_cast<std::size_t>(i); };
@@ -189,7 +211,7 @@ class RowBank {
 
   // Rows lie one under the other, so a whole band is folded as if it were one row; what is computed between rows is not
   // read.
-  void fold_rows(P add) {
+  void fold_rows(P add, bool first_step_done = false) {
     const Index above = (end_ - begin_ - 1) * shape_.pitch;
     if (!windows_.doubling()) {
       fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), values_.data(),
@@ -197,6 +219,7 @@ class RowBank {
       return;
     }
     run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {
+      if (from == 0 && first_step_done) return;
       const C* v = from == 0 ? taps_[0] : scratch_[from - 1].data();
       const P* p = travels_ == Travels::nothing ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
       const C* taps[kMostJoined];

@@ -134,7 +134,30 @@ class Separable final : public PlaneEngine {
       std::copy_n(bank_.value(r), bank_.row_length, value);
       if (paired()) std::copy_n(bank_.pair(r), bank_.row_length, pair);
     };
+    if (a == 0 && slides()) {
+      for (Index o = begin, run = 0; o < end && !failed(); o += run) {
+        run = level.slide(o, end, copy_row, [&](C* rows, Index count) {
+          bank_.suffixes(rows, {count, lengths_[0], lengths_[0], 0});
+        });
+        slide_rows(o, run);
+      }
+      return;
+    }
     for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, copy_row, join(a)));
+  }
+
+  // Large windows of values alone go to a dense output in runs.
+  bool slides() const noexcept {
+    const Index item = static_cast<Index>(sizeof(T));
+    return std::is_same_v<T, C> && !paired() && !plan_.any_empty && part_.out.strides[1] == item * lanes_ &&
+           part_.out.strides[0] % item == 0;
+  }
+  void slide_rows(Index o, Index run) {
+    const VerticalAxis<C, P>& level = levels_[0];
+    const Index step = part_.out.strides[0];
+    bank_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
+                      {level.steps.data(), run, plan_.axes.back().output * lanes_, lengths_[0],
+                       step / static_cast<Index>(sizeof(C))});
   }
 
   auto join(int a) {

@@ -100,10 +100,51 @@ class VerticalAxis {
     return run;
   }
 
+  // The same for large windows of values alone, none of them empty: the outputs from `output` on, up to `end`, whose
+  // windows start in one block. make(row, value, pair) computes a slice, suffixes(rows, count) turns rows into their suffixes. What follows
+  // from `steps`, `suffix_rows` and `next_rows` is for the kernel that slides. Returns their number.
+  template <class Make, class Suffixes>
+  Index slide(Index output, Index end, Make&& make, Suffixes&& suffixes) {
+    const auto first = spans_->begin[static_cast<std::size_t>(output)];
+    steps.resize(static_cast<std::size_t>(end - output));
+    start_blocks(first);
+    while (needs_advance(first, stop_of(output))) {
+      advance_rows(make);
+      suffixes(slices_.value(half_ * slots_), block_rows_);
+    }
+    // Windows that start at the next block's beginning may still come with the last of this one.
+    Index o = output;
+    for (; o < end; ++o) {
+      const Index begin = spans_->begin[static_cast<std::size_t>(o)];
+      if (o > output && begin >= next_begin()) break;
+      steps[static_cast<std::size_t>(o - output)] = {begin < next_begin() ? begin - block_ : -1,
+                                                     std::max<Index>(0, stop_of(o) - next_begin())};
+    }
+    load_rows(next_begin() + steps[static_cast<std::size_t>(o - output - 1)].stop, make);
+    suffix_rows = slices_.value(half_ * slots_);
+    next_rows = slices_.value((1 - half_) * slots_);
+    return o - output;
+  }
+
   std::vector<const C*> values;
   std::vector<const P*> pairs;
+  std::vector<SlideStep> steps;
+  const C *suffix_rows = nullptr, *next_rows = nullptr;
 
  private:
+  Index stop_of(Index output) const noexcept {
+    const auto i = static_cast<std::size_t>(output);
+    return spans_->begin[i] + spans_->count[i];
+  }
+
+  void start_blocks(Index begin) noexcept {
+    if (anchor_ >= 0) return;
+    anchor_ = begin;
+    block_ = begin;
+    block_rows_ = 0;  // an empty block before the first
+    loaded_ = begin;
+  }
+
   void push(Index slot) {
     values.push_back(slices_.value(slot));
     pairs.push_back(slices_.pair(slot));
@@ -131,12 +172,7 @@ class VerticalAxis {
 
   template <class Make, class Fold>
   void block_taps(Index begin, Index end, Make&& make, Fold&& fold) {
-    if (anchor_ < 0) {
-      anchor_ = begin;
-      block_ = begin;
-      block_rows_ = 0;  // an empty block before the first
-      loaded_ = begin;
-    }
+    start_blocks(begin);
     while (needs_advance(begin, end)) advance(make, fold);
     const bool in_block = begin < next_begin();
     if (in_block) push(suffix_slot(begin));
@@ -152,8 +188,9 @@ class VerticalAxis {
     return begin > next_begin() || end >= std::min(next_begin() + slots_, axis_.size);
   }
 
-  template <class Make, class Fold>
-  void advance(Make&& make, Fold&& fold) {
+  // The rows of the next block become those of the current one.
+  template <class Make>
+  void advance_rows(Make&& make) {
     const Index first = next_begin(), stop = std::min(first + slots_, axis_.size);
     load_rows(stop, make);
     half_ = 1 - half_;
@@ -161,7 +198,12 @@ class VerticalAxis {
     block_rows_ = stop - first;
     loaded_ = stop;
     prefix_end_ = stop;
-    for (Index row = stop - 2; row >= first; --row) {
+  }
+
+  template <class Make, class Fold>
+  void advance(Make&& make, Fold&& fold) {
+    advance_rows(make);
+    for (Index row = block_ + block_rows_ - 2; row >= block_; --row) {
       const Index slot = suffix_slot(row);
       join(slot, slot + 1, slot, fold);
     }

@@ -44,13 +44,27 @@ constexpr C lowest_value() noexcept {
   return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
 }
 
-// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones also
+// The maxima of windows of two to four cells of clean rows, and what the rows held, for one stride. The paired ones also
 // store the number of the winning tap. Rows of `out` may be written up to a whole vector.
 template <class C, class P>
 struct WindowKernels {
   using Kernel = Contents (*)(const C* source, C* out, P* pairs, const WindowRun& run);
-  Kernel plain[2][2];   // [cells - 2][last]
-  Kernel paired[2][2];  // if C is floating and P an integer
+  Kernel plain[3][2];   // [cells - 2][last]
+  Kernel paired[2][2];  // two or three cells, if C is floating and P an integer
+};
+
+// One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and then
+// of the running winner of the rows from the first up to `stop`, if there are any.
+struct SlideStep {
+  std::int64_t suffix = -1;
+  std::int64_t stop = 0;
+};
+struct SlideRun {
+  const SlideStep* steps = nullptr;
+  std::int64_t count = 0;
+  std::int64_t items = 0;
+  std::int64_t row_step = 0;  // of suffixes and rows
+  std::int64_t out_step = 0;
 };
 
 // C: the type of the values. P: what travels with a value, an integer or a C, as wide as C.
@@ -78,6 +92,10 @@ struct MaxRowKernels {
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
   WindowKernels<C, P> windows[2];  // [stride - 1]
+  // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart.
+  void (*suffixes[3][2])(C* rows, const RowRun& run);  // [rule][last]
+  // A run of sliding windows; no element past the items is written.
+  void (*slide_exact[3][2])(const C* suffixes, const C* rows, C* out, const SlideRun& run);
 };
 
 struct MaxKernels {

@@ -58,6 +58,62 @@ void fold(const C* const* taps, int count, C* out, const RowRun& rows) {
   }
 }
 
+template <class C, MaxRule Rule, bool Last>
+void suffixes(C* rows, const RowRun& run) {
+  for (int64_t i = 0; i < run.items; i += kLanes<C>) {
+    C* row = rows + (run.count - 1) * run.from_step + i;
+    Vector<C> best = load(row);
+    for (int64_t r = run.count - 1; r > 0; --r) {
+      row -= run.from_step;
+      const Vector<C> x = load(row);
+      best = select(takes_over<C, Rule, Last>(best, x), best, x);
+      store(row, best);
+    }
+  }
+}
+
+template <class C, MaxRule Rule, bool Last>
+inline Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
+  return select(takes_over<C, Rule, Last>(x, best), x, best);
+}
+
+// Count vectors side by side, the last of them cut to `rest` items.
+template <class C, MaxRule Rule, bool Last, int Count>
+void slide_some(const C* suffix, const C* rows, C* out, const SlideRun& run, int64_t rest) {
+  Vector<C> prefix[Count];
+  for (int j = 0; j < Count; ++j) prefix[j] = load(rows + j * kLanes<C>);
+  int64_t next = 1;
+  for (int64_t s = 0; s < run.count; ++s, out += run.out_step) {
+    const SlideStep step = run.steps[s];
+    for (; next < step.stop; ++next)
+      for (int j = 0; j < Count; ++j)
+        prefix[j] = later<C, Rule, Last>(prefix[j], load(rows + next * run.row_step + j * kLanes<C>));
+    for (int j = 0; j < Count; ++j) {
+      Vector<C> best = prefix[j];
+      if (step.suffix >= 0) {
+        best = load(suffix + step.suffix * run.row_step + j * kLanes<C>);
+        if (step.stop > 0) best = later<C, Rule, Last>(best, prefix[j]);
+      }
+      if (j + 1 < Count || rest >= kLanes<C>) store(out + j * kLanes<C>, best);
+      else store_first<C>(out + j * kLanes<C>, best, rest);
+    }
+  }
+}
+
+template <class C, MaxRule Rule, bool Last>
+void slide(const C* suffix, const C* rows, C* out, const SlideRun& run) {
+  constexpr int64_t lanes = kLanes<C>;
+  int64_t i = 0;
+  const auto some = [&](auto kernel, int64_t count) {
+    kernel(suffix + i, rows + i, out + i, run, run.items - i - (count - 1) * lanes);
+    i += count * lanes;
+  };
+  while (run.items - i > 3 * lanes) some(slide_some<C, Rule, Last, 4>, 4);
+  if (run.items - i > 2 * lanes) some(slide_some<C, Rule, Last, 3>, 3);
+  else if (run.items - i > lanes) some(slide_some<C, Rule, Last, 2>, 2);
+  else if (run.items > i) some(slide_some<C, Rule, Last, 1>, 1);
+}
+
 // What travels with tap t is its pair, if there are any, plus t times `step`.
 template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
 class PairFold {
@@ -285,7 +341,13 @@ constexpr MaxRowKernels<C, P> kernels() {
           copy<C>,
           deal<C, 2>,
           deal<C, 3>,
-          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()}};
+          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
+          {{suffixes<C, MaxRule::clean, false>, suffixes<C, MaxRule::clean, true>},
+           {suffixes<C, MaxRule::absent, false>, suffixes<C, MaxRule::absent, true>},
+           {suffixes<C, MaxRule::propagate, false>, suffixes<C, MaxRule::propagate, true>}},
+          {{slide<C, MaxRule::clean, false>, slide<C, MaxRule::clean, true>},
+           {slide<C, MaxRule::absent, false>, slide<C, MaxRule::absent, true>},
+           {slide<C, MaxRule::propagate, false>, slide<C, MaxRule::propagate, true>}}};
 }
 
 }  // namespace

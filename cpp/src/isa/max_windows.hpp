@@ -1,4 +1,4 @@
-// Windows of two or three cells along clean rows, straight from the array: no row is laid out first, padding comes with
+// Windows of two to four cells along clean rows, straight from the array: no row is laid out first, padding comes with
 // the loads at the ends of a row.
 #pragma once
 
@@ -71,9 +71,12 @@ Contents windows(const C* source, C* out, P* pairs, const WindowRun& given) {
   using Fold = WindowFold<C, P, Last, Stride, Count, Paired>;
   using Edge = WindowEdge<C, Stride, Fold::kGroups>;
   const WindowRun run = given;
-  // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one.
+  // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one. Edges are
+  // the same for every row: of each end the outermost are made once.
   const int64_t last = run.outputs >= kLanes<C> ? run.outputs - kLanes<C> : 0;
-  const Edge begin(-run.before, run.cells), end(Stride * last - run.before, run.cells);
+  const auto edge_at = [&](int64_t o) { return Edge(Stride * o - run.before, run.cells); };
+  const int64_t before_last = last > 0 ? (last - 1) / kLanes<C> * kLanes<C> : 0;
+  const Edge begin = edge_at(0), before_end = edge_at(before_last), end = edge_at(last);
   NanWatch<C> watch;
   for (int64_t r = 0; r < run.rows; ++r) {
     const C* const row = source + r * run.from_step;
@@ -90,7 +93,7 @@ Contents windows(const C* source, C* out, P* pairs, const WindowRun& given) {
     for (int64_t o = kLanes<C>; o < last; o += kLanes<C>) {
       const int64_t first = Stride * o - run.before;
       if (first >= 0 && first + Fold::kReach <= run.cells) fold.inner(row, first, watch);
-      else fold.outer(row, Edge(first, run.cells), watch);
+      else fold.outer(row, o == before_last ? before_end : edge_at(o), watch);
       finish(o, fold);
     }
     fold.outer(row, end, watch);
@@ -103,7 +106,8 @@ template <class C, class P, int Stride>
 constexpr WindowKernels<C, P> window_kernels() {
   constexpr bool paired = std::is_floating_point_v<C> && !std::is_floating_point_v<P>;  // codes of floats only
   return {{{windows<C, P, false, Stride, 2, false>, windows<C, P, true, Stride, 2, false>},
-           {windows<C, P, false, Stride, 3, false>, windows<C, P, true, Stride, 3, false>}},
+           {windows<C, P, false, Stride, 3, false>, windows<C, P, true, Stride, 3, false>},
+           {windows<C, P, false, Stride, 4, false>, windows<C, P, true, Stride, 4, false>}},
           {{windows<C, P, false, Stride, 2, paired>, windows<C, P, true, Stride, 2, paired>},
            {windows<C, P, false, Stride, 3, paired>, windows<C, P, true, Stride, 3, paired>}}};
 }
