@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "conv/gather_engine.hpp"
+#include "conv/patches.hpp"
 #include "halfulp/conv.hpp"
 
 namespace halfulp::conv {
@@ -67,6 +68,8 @@ void run(std::vector<GatherProblem<T>> problems, Precision precision) {
     run_together<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(problems, kernels);
   }
   for (GatherProblem<T>& problem : problems) problem.mode = std::is_same_v<T, double> ? Mode::twofold : Mode::wide;
+  if constexpr (!std::is_same_v<T, double>)
+    std::erase_if(problems, [&](const GatherProblem<T>& problem) { return run_by_patches(problem, kernels); });
   run_together<T, double>(problems, kernels);
 }
 
