@@ -82,6 +82,16 @@ std::vector<T> numbers(std::mt19937& random, Index n, int kind) {
   return values;
 }
 
+// Fills in what follows from the geometry.
+template <class T>
+void fill(Example<T>& e, std::mt19937& random, int kind) {
+  for (Axis& axis : e.geometry.axes) axis.output = (axis.padded() - axis.extent()) / axis.stride + 1;
+  e.x = numbers<T>(random, e.geometry.batch * e.in_channels() * e.cells(), kind);
+  e.w = numbers<T>(random, e.out_channels() * e.geometry.in_channels * e.taps(), kind);
+  e.y = numbers<T>(random, e.geometry.batch * e.out_channels() * e.positions(), kind);
+  e.bias = numbers<T>(random, e.out_channels(), kind);
+}
+
 template <class T>
 Example<T> example(std::mt19937& random) {
   const auto pick = [&](Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(random); };
@@ -95,14 +105,28 @@ Example<T> example(std::mt19937& random) {
     axis.kernel = pick(1, 3), axis.stride = pick(1, 3), axis.dilation = pick(1, 2);
     axis.before = pick(0, 2), axis.after = pick(0, 2);
     axis.size = axis.extent() + pick(0, 17);
-    axis.output = (axis.padded() - axis.extent()) / axis.stride + 1;
     e.geometry.axes.push_back(axis);
   }
-  const int kind = static_cast<int>(pick(0, 2));
-  e.x = numbers<T>(random, e.geometry.batch * e.in_channels() * e.cells(), kind);
-  e.w = numbers<T>(random, e.out_channels() * e.geometry.in_channels * e.taps(), kind);
-  e.y = numbers<T>(random, e.geometry.batch * e.out_channels() * e.positions(), kind);
-  e.bias = numbers<T>(random, e.out_channels(), kind);
+  fill(e, random, static_cast<int>(pick(0, 2)));
+  return e;
+}
+
+// A square kernel on one or two samples of height x width.
+template <class T>
+Example<T> layer(std::mt19937& random, Index batch, Index groups, Index in, Index out, Index height, Index width,
+                 Index kernel, Index stride, int kind) {
+  Example<T> e;
+  e.geometry.batch = batch;
+  e.geometry.groups = groups;
+  e.geometry.in_channels = in;
+  e.geometry.out_channels = out;
+  for (const Index size : {height, width}) {
+    Axis axis;
+    axis.size = size, axis.kernel = kernel, axis.stride = stride, axis.dilation = 1;
+    axis.before = axis.after = kernel / 2;
+    e.geometry.axes.push_back(axis);
+  }
+  fill(e, random, kind);
   return e;
 }
 
@@ -144,6 +168,40 @@ void check_products(const Example<T>& e) {
   CHECK(finite);
 }
 
+// Fast sums in float: within the bound of 200 roundings, which is more than any term of these layers passes through.
+void check_fast(const Example<float>& e) {
+  std::vector<double> exact(e.y.size()), size(e.y.size());
+  e.for_each_triple([&](Index x, Index w, Index y) {
+    const double product = double{e.w[static_cast<std::size_t>(w)]} * double{e.x[static_cast<std::size_t>(x)]};
+    exact[static_cast<std::size_t>(y)] += product;
+    size[static_cast<std::size_t>(y)] += std::abs(product);
+  });
+  std::vector<float> y(e.y.size());
+  const std::vector<Operand<float>> operands{
+      {e.planes<const float>(e.x.data(), false), e.filters<const float>(e.w.data())}};
+  output_product<float>(e.geometry, operands, nullptr, 0, e.planes(y.data(), true), Precision::fast);
+  bool within = true;
+  for (std::size_t i = 0; i < y.size(); ++i) within = within && std::abs(y[i] - exact[i]) <= 200 * 0x1p-24 * size[i];
+  CHECK(within);
+}
+
+// Layers that reach what small random ones do not: several groups of lines and of output channels in a stencil, lines
+// that end within a vector, an output channel's weights in several pieces, output channels shared among threads,
+// channels in several slabs, strided outputs longer than a vector.
+void check_layers(std::mt19937& random) {
+  for (const int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    for (const Example<float>& e : {layer<float>(random, 2, 5, 1, 1, 37, 61, 3, 1, threads % 2),
+                                    layer<float>(random, 1, 2, 2, 6, 33, 40, 3, 2, 0),
+                                    layer<float>(random, 1, 1, 3, 2, 9, 300, 3, 1, 2),
+                                    layer<float>(random, 1, 1, 40, 70, 6, 7, 3, 1, 0),
+                                    layer<float>(random, 2, 1, 300, 20, 18, 18, 1, 1, 0)}) {
+      check_products(e);
+      check_fast(e);
+    }
+  }
+}
+
 template <class T>
 void check_type(std::mt19937& random) {
   for (int i = 0; i < 4; ++i) {
@@ -158,6 +216,7 @@ int main() {
   std::mt19937 random(1);
   for (const Isa isa : available_isas()) {
     set_isa(name_of(isa));
+    check_layers(random);
     check_type<float>(random);
     check_type<double>(random);
     check_type<Float16>(random);

@@ -10,7 +10,7 @@
 
 namespace halfulp::conv {
 
-inline constexpr Index kBlockDepth = 128;        // products summed before they are added to the running sums
+inline constexpr Index kBlockDepth = 160;        // products summed before they are added to the running sums
 inline constexpr Index kSlabBytes = 192 << 10;   // of one staging
 inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
 inline constexpr Index kChunkBytes = 4 << 20;    // of packed filters that one task walks through
@@ -183,7 +183,8 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
       by_position_(problem.mode != Mode::fast && !stencil_),
       taps_(problem.taps()),
       depth_(taps_ * problem.channels * static_cast<Index>(problem.sources.size())) {
-  block_channels_ = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));
+  const Index fitting = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));  // channels
+  block_channels_ = std::max<Index>(1, ceil_div(p_.channels, std::max<Index>(1, ceil_div(p_.channels, fitting))));
   block_taps_ = taps_ <= kBlockDepth ? taps_ : ceil_div(taps_, ceil_div(taps_, kBlockDepth));
   if (depth_ == 0) return;
   one_block_ = depth_ <= block_channels_ * block_taps_ && p_.sources.size() == 1;
