@@ -56,6 +56,12 @@ class SumRange {
     return top + 2 * terms_log2_ + 1 - 53 <= 53 + lowest && lowest > -900 && top + terms_log2_ < 1000;
   }
 
+  // Nothing that is added up exceeds this.
+  template <class S>
+  double largest_sum(const MagnitudeRange& range) const {
+    return std::ldexp(std::exp2(terms_log2_), exponent_of<S>(range.largest) + 1);
+  }
+
   // The exponent of a magnitude given as bits: |x| lies in [2^e, 2^(e+1)), or below 2^(e+1) if it is subnormal.
   template <class S>
   static int exponent_of(std::uint64_t bits) {

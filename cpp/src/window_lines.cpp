@@ -141,6 +141,7 @@ template <class T>
 bool LineWorker<T>::run(const T* in, T* out, const BlockRange& range) {
   choose_outputs(range);
   task_.source = in;
+  unsure_.clear();
   const Index per_output = shared_.lines_per_output();
   const Index begin = range.first_begin * per_output, end = range.first_end * per_output;
   const bool whole = range.last_end - range.last_begin == shared_.layout_.axes.back()->outputs() &&
@@ -155,13 +156,37 @@ bool LineWorker<T>::run_lines(T* out, Index begin, Index end) {
   task_.lines = shared_.lines_.data() + begin;
   task_.line_count = end - begin;
   task_.slides = shared_.slides_;
+  task_.error = 0.0;
   LineContents found = sum();
   if (found.negative_zero && shared_.range_.template exact<T>(found.range)) {
     // Sums that slide forget which zeros were negative.
     task_.slides = false;
     found = sum();
   }
-  return shared_.range_.template exact<T>(found.range);
+  return shared_.range_.template exact<T>(found.range) || run_bounded(found.range);
+}
+
+// Exponents that range too far: the sums once more, now with a bound on their errors. A column goes through the additions
+// of its rows and two for every line, a window through those of its columns; none is off by more than 2^-53 of the largest
+// sum there can be. False if that does not help.
+template <class T>
+bool LineWorker<T>::run_bounded(const MagnitudeRange& found) {
+  if (!std::is_same_v<T, float> || shared_.layout_.lanes > 1 || found.largest >= format_of<T>::infinity) return false;
+  Index rows = 0;
+  for (Index l = 0; l < task_.line_count; ++l) rows = std::max(rows, task_.lines[l].row_count);
+  const auto additions = static_cast<double>(rows + 2 * task_.line_count + shared_.layout_.axes.back()->largest_count());
+  task_.error = 0x1p-52 * additions * shared_.range_.template largest_sum<T>(found);
+  line_unsure_.assign(static_cast<std::size_t>(task_.line_count), 0);
+  task_.unsure = line_unsure_.data();
+  sum();
+  Index left = 0;
+  for (Index l = 0; l < task_.line_count; ++l) {
+    if (line_unsure_[static_cast<std::size_t>(l)] == 0) continue;
+    const Index output = (task_.lines - shared_.lines_.data() + l) / shared_.lines_per_output();
+    if (unsure_.empty() || unsure_.back() != output) unsure_.push_back(output);
+    ++left;
+  }
+  return 2 * left <= task_.line_count;
 }
 
 // A few lines at a time into a buffer that stays in the first cache, and from there past the caches, which saves reading
@@ -178,6 +203,7 @@ bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
     select_stream_kernels().copy(reinterpret_cast<const char*>(stage_.data()), reinterpret_cast<char*>(out + offset),
                                  (stop - l) * width * static_cast<Index>(sizeof(T)));
   }
+  if (!unsure_.empty()) select_stream_kernels().finish();  // before these are written once more
   return true;
 }
 

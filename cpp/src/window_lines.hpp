@@ -53,7 +53,11 @@ class LineWorker {
   // False if the sums are not exact: what was written is of no use.
   bool run(const T* in, T* out, const BlockRange& range);
 
+  // Outputs of the first axis that must be done again even so.
+  const std::vector<Index>& unsure() const noexcept { return unsure_; }
+
  private:
+  bool run_bounded(const MagnitudeRange& found);
   bool run_lines(T* out, Index begin, Index end);
   bool stream_lines(T* out, Index begin, Index end);
   void choose_outputs(const BlockRange& range);
@@ -75,6 +79,8 @@ class LineWorker {
   RowBuffer<double> scratch_;
   std::vector<std::int32_t> undecided_;
   RowBuffer<T> stage_;
+  std::vector<std::uint8_t> line_unsure_;
+  std::vector<Index> unsure_;
 };
 
 }  // namespace halfulp

@@ -81,7 +81,12 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
                              std::min(b.lane_step, layout.lanes - lane)};
       const T* source = in.as<const T>() + layout.in_offset(plane) + lane;
       T* target = out.as<T>() + layout.out_offset(plane) + lane;
-      if (!lines.applies() || !worker.run(source, target, range)) block.run(source, target, range);
+      if (!lines.applies() || !worker.run(source, target, range)) {
+        block.run(source, target, range);
+        continue;
+      }
+      for (const Index o : worker.unsure())
+        block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
     }
   });
 }

@@ -1,6 +1,7 @@
 // Whole lines of averages in one pass: rows are added into a row of sums that stays in the first cache, sums along it are
 // divided, rounded and stored. The sums are in float64, or in pairs of float64 for float64, and are hoped to be exact: the
-// kernels take the magnitudes of what they read, and the caller asks afterwards whether these allowed any rounding error.
+// kernels take the magnitudes of what they read, and the caller asks afterwards whether these allowed any rounding error. If
+// so, it knows a bound on the errors, and asks again which lines are right all the same.
 #pragma once
 
 #include "halfulp/sum_kernels.hpp"
@@ -65,6 +66,10 @@ struct LineTask {
   const Run* runs;
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors
+
+  // Sums that are off by up to `error` > 0: `unsure` tells of each line whether a quotient may be rounded wrongly.
+  double error;
+  std::uint8_t* unsure;
 
   Sums row, work, sums;         // scratch, for `batch` lines each
   Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike

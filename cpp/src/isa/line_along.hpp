@@ -42,6 +42,34 @@ struct RoundQuotients {
   Line line(Index k) const { return {outs[k], divisor}; }
 };
 
+// The same for sums that are off by up to `error`: both ends of the interval around a quotient must round alike. Its ends'
+// own rounding and the product's are covered by 2^-51 |q|.
+template <class T>
+struct BoundedQuotients {
+  T* const* outs;
+  std::uint8_t* unsure;
+  SumDivisor divisor;
+  double error;  // of the quotients
+
+  struct Line {
+    const BoundedQuotients& all_lines;
+    Index k;
+    void take(Index at, const Single<Doubles>& v, Index left) const {
+      const Doubles q = v.sum * all<Doubles>(all_lines.divisor.inverse);
+      const Doubles e = magnitude(q) * all<Doubles>(0x1p-51) + all<Doubles>(all_lines.error);
+      T low[kWide], high[kWide];
+      store_rounded(low, Doubles(q - e));
+      store_rounded(high, Doubles(q + e));
+      const Index n = left < kWide ? left : kWide;
+      for (Index i = 0; i < n; ++i) {
+        if (std::memcmp(low + i, high + i, sizeof(T)) != 0) all_lines.unsure[k] = 1;
+        all_lines.outs[k][at + i] = low[i];
+      }
+    }
+  };
+  Line line(Index k) const { return {*this, k}; }
+};
+
 // Rows of sums that are worked on together: what one needs of memory is written long before it is read again.
 struct SumRows {
   Sums first;
@@ -68,33 +96,48 @@ void along_by_one(SumRows rows, SumSegment g, Sink sink) {
   }
 }
 
-// Long windows one apart, by doubling: sums of 2^b neighbours come from two sums of 2^(b-1), and a window is made of
-// those that the bits of its length name. `sums` holds what a window has already.
-template <class T, class Sink>
-void along_by_doubling(SumRows rows, const LineTask<T>& task, SumSegment g, Sink sink) {
-  SumRows current{rows.first + g.first, rows.pitch, rows.count};
-  const SumRows work{task.work, task.row_pitch, rows.count}, sums{task.sums, task.sums_pitch, rows.count};
-  Index width = task.reach - g.first, done = 0;
-  for (Index power = 1;; power *= 2) {
-    const bool last = 2 * power > g.count;
-    for (Index k = 0; k < rows.count && (g.count & power) != 0; ++k) {
-      const Sums from = current[k] + done * g.step, kept = sums[k];
-      const auto line = sink.line(k);
-      for (Index t = 0; t < g.length; t += kWide) {
-        Held<T, Doubles> v = get<T, Doubles>(from, t);
-        if (done > 0) v = plus(get<T, Doubles>(kept, g.output + t), v);
-        if (last) line.take(g.output + t, v, g.length - t);
-        else put(kept, g.output + t, v);
+// Of n values `unit` apart: the sum of the first D to `kept` if there are any, added to what is there if there is some,
+// and the sum of eight to `out`.
+template <class T, int D>
+void sum_eights(SumRows rows, Index unit, Index n, SumRows out, SumRows kept, Index length, bool add) {
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = rows[k], to = out[k], first = kept[k];
+    for (Index i = 0; i < n; i += kWide) {
+      Held<T, Doubles> v = get<T, Doubles>(in, i);
+      for (Index j = 1; j < 8; ++j) {
+        if (j == D && i < length) put(first, i, add ? plus(get<T, Doubles>(first, i), v) : v);
+        v = plus(v, get<T, Doubles>(in, i + j * unit));
       }
+      put(to, i, v);
     }
-    if (last) return;
-    done += g.count & power;
-    width -= power * g.step;
-    for (Index k = 0; k < rows.count; ++k) {
-      const Sums in = current[k], shifted = in + power * g.step, to = work[k];
-      for (Index i = 0; i < width; i += kWide) put(to, i, plus(get<T, Doubles>(in, i), get<T, Doubles>(shifted, i)));
+  }
+}
+
+// Long windows one apart, by eights: a window of 8 q + d values is d values and then q sums of eight, and these are summed
+// in the same way. About 7 log8(count) additions, or a few more, for each value.
+template <class T, class Sink>
+void along_by_eights(SumRows rows, const LineTask<T>& task, const SumSegment& g, Sink sink) {
+  using Pass = void (*)(SumRows, Index, Index, SumRows, SumRows, Index, bool);
+  static constexpr Pass passes[8] = {sum_eights<T, 0>, sum_eights<T, 1>, sum_eights<T, 2>, sum_eights<T, 3>,
+                                     sum_eights<T, 4>, sum_eights<T, 5>, sum_eights<T, 6>, sum_eights<T, 7>};
+  const SumRows work{task.work, task.row_pitch, rows.count}, kept{task.sums + g.output, task.sums_pitch, rows.count};
+  SumRows current{rows.first + g.first, rows.pitch, rows.count};
+  Index count = g.count, unit = g.step;
+  bool some = false;
+  for (; count >= 8; count /= 8, unit *= 8) {
+    const Index rest = count % 8, n = g.length + rest * unit + (count / 8 - 1) * 8 * unit;
+    passes[rest](current, unit, n, work, kept, g.length, some);
+    some = some || rest > 0;
+    current.first = work.first + rest * unit;
+    current.pitch = work.pitch;
+  }
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = current[k], first = kept[k];
+    const auto line = sink.line(k);
+    for (Index t = 0; t < g.length; t += kWide) {
+      const Held<T, Doubles> v = cells<T, Doubles, 0>(in, t, count, unit);
+      line.take(g.output + t, some ? plus(get<T, Doubles>(first, t), v) : v, g.length - t);
     }
-    current = work;
   }
 }
 
@@ -180,7 +223,7 @@ bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSeg
       case 3: along_by_one<T, 3>(rows, g, sink); break;
       default:
         if (g.count < 8) along_by_one<T, 0>(rows, g, sink);
-        else along_by_doubling(rows, task, g, sink);
+        else along_by_eights(rows, task, g, sink);
     }
     return true;
   }
@@ -222,8 +265,9 @@ void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
     double parts[2 * kWide];
     const Sums stored{parts, parts + kWide, nullptr};
     put(stored, 0, lanes);
+    for (Index half = kWide / 2; half > 0; half /= 2)
+      for (Index i = 0; i < half; ++i) put(stored, i, plus(get<T, double>(stored, i), get<T, double>(stored, i + half)));
     Held<T, double> v = get<T, double>(stored, 0);
-    for (Index i = 1; i < kWide; ++i) v = plus(v, get<T, double>(stored, i));
     for (; j < g.count; ++j) v = plus(v, get<T, double>(in, at + j));
     put(out, g.output + t * g.output_step, v);
   }

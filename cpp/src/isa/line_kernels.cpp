@@ -139,16 +139,7 @@ class SlabScan {
 
   void take_row(const T* row, Index n) {
     scan_.take(row, n);
-    if (task_.slides) look_for_negative_zeros(row, n);
-  }
-
-  void look_for_negative_zeros(const T* row, Index n) {
-    using F = format_of<T>;
-    using Bits = typename F::bits_type;  // of one width throughout, so that the loop becomes vectors
-    Bits found = 0;
-    for (Index i = 0; i < n; ++i)
-      found = static_cast<Bits>(found | static_cast<Bits>(std::bit_cast<Bits>(row[i]) == F::sign ? 1 : 0));
-    negative_zero_ = negative_zero_ || found != 0;
+    if (task_.slides) negative_zero_ = negative_zero_ || has_negative_zero(row, n);
   }
 
   const LineTask<T>& task_;
@@ -162,7 +153,7 @@ inline bool alike(const SumLine& a, const SumLine& b) {
   return a.row == b.row && a.row_count == b.row_count && a.divisor == b.divisor && a.padded == b.padded;
 }
 
-// Lines whose rows of sums are known and which are finished together. They have one divisor.
+// Neighbouring lines whose rows of sums are known and which are finished together. They have one divisor.
 template <class T>
 class LineBatch {
  public:
@@ -178,7 +169,9 @@ class LineBatch {
 
   // From the rows of sums to the outputs.
   void finish() {
-    if (count_ > 0 && !finish_at_once()) {
+    if (count_ > 0 && task_.error > 0.0) {
+      finish_bounded();
+    } else if (count_ > 0 && !finish_at_once()) {
       along(task_, rows());
       for (Index k = 0; k < count_; ++k) divide_line(k);
     }
@@ -197,6 +190,16 @@ class LineBatch {
       return along_at_once(task_, rows(), RoundQuotients<T, false>{outs_, d});
     }
     return false;
+  }
+
+  void finish_bounded() {
+    std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
+    if constexpr (std::is_same_v<T, float>) {
+      const SumDivisor d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
+      const bool alone = task_.run_count == 1 && !task_.runs[0].empty && task_.padded_count == 0;
+      if (alone && along_at_once(task_, rows(), BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse})) return;
+    }
+    std::memset(unsure, 1, static_cast<std::size_t>(count_));
   }
 
   void divide_line(Index k) {
@@ -232,12 +235,14 @@ LineContents sum_lines(const LineTask<T>& task) {
     const SumLine& line = task.lines[l];
     T* out = task.out + line.out;
     if (line.row_count == 0) {
+      batch.finish();
       std::memset(static_cast<void*>(out), 0, line_bytes);
       continue;
     }
     if (l > 0 && alike(line, task.lines[l - 1])) {
       batch.finish();
       std::memcpy(static_cast<void*>(out), task.out + task.lines[l - 1].out, line_bytes);
+      if (task.error > 0.0) task.unsure[l] = task.unsure[l - 1];
       continue;
     }
     scan.enter(line);

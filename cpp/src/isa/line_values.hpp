@@ -274,10 +274,10 @@ inline V larger(const V& a, const V& b) {
 #endif
 }
 
-// Asks for what lies a page further on.
+// Asks for what lies two pages further on.
 inline void prefetch([[maybe_unused]] const void* x) {
 #if defined(__GNUC__) || defined(__clang__)
-  constexpr std::uintptr_t kAhead = 4096;
+  constexpr std::uintptr_t kAhead = 8192;
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + kAhead));
 #endif
 }
@@ -287,29 +287,26 @@ template <class T>
 class MagnitudeScan {
  public:
   void take(const T* x, Index n) {
+    const auto* bits = reinterpret_cast<const Bits*>(x);
     Lanes less_lanes = smallest_, more_lanes = largest_;
-    Index i = 0;
-    for (; i + kBitsWide <= n; i += kBitsWide) {
-      Lanes bits;
-      std::memcpy(&bits, x + i, sizeof bits);
-      prefetch(x + i);
-      const Lanes magnitude = bits & splat(kMask);
+    const auto take_lanes = [&](const Lanes& lanes) {
+      const Lanes magnitude = lanes & splat(kMask);
       const Lanes less = magnitude - splat(Bits{1});  // zero becomes the largest pattern and so does not count
       less_lanes = smaller(less, less_lanes);
       more_lanes = larger(magnitude, more_lanes);
+    };
+    Index i = 0;
+    for (; i + kBitsWide <= n; i += kBitsWide) {
+      prefetch(x + i);
+      take_lanes(load(bits + i));
     }
+    if (i < n) take_lanes(load_first(bits + i, n - i));
     smallest_ = less_lanes;
     largest_ = more_lanes;
-    for (; i < n; ++i) {
-      const Bits magnitude = static_cast<Bits>(std::bit_cast<Bits>(x[i]) & kMask);
-      const Bits less = static_cast<Bits>(magnitude - 1);
-      smallest_end_ = less < smallest_end_ ? less : smallest_end_;
-      largest_end_ = magnitude > largest_end_ ? magnitude : largest_end_;
-    }
   }
 
   MagnitudeRange range() const {
-    Bits least[kBitsWide], most[kBitsWide], smallest = smallest_end_, largest = largest_end_;
+    Bits least[kBitsWide], most[kBitsWide], smallest = kNone, largest = 0;
     std::memcpy(least, &smallest_, sizeof least);
     std::memcpy(most, &largest_, sizeof most);
     for (const Bits bits : least) smallest = bits < smallest ? bits : smallest;
@@ -323,8 +320,23 @@ class MagnitudeScan {
   static constexpr Index kBitsWide = kLanes<Bits>;
   static constexpr Bits kNone = static_cast<Bits>(~Bits{0}), kMask = static_cast<Bits>(kNone >> 1);
   Lanes smallest_ = splat(kNone), largest_ = splat(Bits{0});
-  Bits smallest_end_ = kNone, largest_end_ = 0;
 };
+
+template <class T>
+bool has_negative_zero(const T* x, Index n) {
+  using Bits = typename format_of<T>::bits_type;
+  const auto* bits = reinterpret_cast<const Bits*>(x);
+  const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
+  Vector<Bits> none = splat(Bits{1});  // 0 where one was found
+  Index i = 0;
+  for (; i + kLanes<Bits> <= n; i += kLanes<Bits>) none = smaller(none, Vector<Bits>(load(bits + i) ^ sign));
+  if (i < n) none = smaller(none, Vector<Bits>(load_first(bits + i, n - i) ^ sign));
+  Bits lanes[kLanes<Bits>];
+  std::memcpy(lanes, &none, sizeof lanes);
+  bool found = false;
+  for (const Bits lane : lanes) found = found || lane == 0;
+  return found;
+}
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE
