@@ -90,14 +90,9 @@ class RowBank {
         fold_places(x + r * x_step, plane.x.strides[row_axis + 1], values_.data() + (r - first) * shape_.pitch);
       return Contents::finite;
     }
-    if (rule_ == MaxRule::clean && small_windows(x_step, plane.x.strides[row_axis + 1])) {
-      const WindowKernels<C, P>& kernels = kernels_.windows[axis_.stride - 1];
-      const auto& kernel = travels_ == Travels::nothing ? kernels.plain : kernels.paired;
-      const WindowRun run{stop - first,    axis_.size,   axis_.before, axis_.output, x_step / static_cast<Index>(sizeof(C)),
-                          shape_.pitch};
-      return kernel[axis_.kernel - 2][last_](reinterpret_cast<const C*>(x + first * x_step), values_.data(), pairs_.data(),
-                                             run);
-    }
+    if (rule_ == MaxRule::clean && small_windows(x_step, plane.x.strides[row_axis + 1]))
+      return fold_small(reinterpret_cast<const C*>(x + first * x_step), x_step / static_cast<Index>(sizeof(C)),
+                        stop - first);
     if (first_step_in_place(x_step, plane.x.strides[row_axis + 1])) {
       const Contents contents = first_step(x + first * x_step, x_step / static_cast<Index>(sizeof(C)), stop - first);
       fold_rows(P{}, true);
@@ -179,6 +174,16 @@ class RowBank {
            (travels_ == Travels::nothing || (travels_ == Travels::code && relative_));
   }
 
+  Contents fold_small(const C* x, Index row_step, Index rows) {
+    using Code = typename WindowKernels<C>::Code;
+    const WindowKernels<C>& kernels = kernels_.windows[axis_.stride - 1];
+    const auto* kernel = travels_ == Travels::nothing ? kernels.plain : kernels.paired;
+    Code* codes = nullptr;
+    if constexpr (std::is_same_v<P, Code>) codes = pairs_.data();
+    return kernel[axis_.kernel - 2][last_](x, values_.data(), codes,
+                                           {rows, axis_.size, axis_.before, axis_.output, row_step, shape_.pitch});
+  }
+
   // The first step of the doubling straight from such rows.
   bool first_step_in_place(Index row_step, Index step) const noexcept {
     constexpr Index item = static_cast<Index>(sizeof(C));
@@ -187,8 +192,9 @@ class RowBank {
   }
   Contents first_step(const char* x, Index row_step, Index rows) {
     const Index dense = (axis_.output - 1) * axis_.stride + 1 + axis_.kernel - kMostJoined;
-    return kernels_.windows[0].plain[kMostJoined - 2][last_](reinterpret_cast<const C*>(x), scratch_[0].data(), nullptr,
-                                                             {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch});
+    const auto kernel = kernels_.windows[0].plain[kMostJoined - 2][last_];
+    return kernel(reinterpret_cast<const C*>(x), scratch_[0].data(), nullptr,
+                  {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch});
   }
 
   // The windows of a row straight from the array, cut where they meet padding.

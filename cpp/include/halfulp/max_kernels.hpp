@@ -46,11 +46,13 @@ constexpr C lowest_value() noexcept {
 
 // The maxima of windows of two to four cells of clean rows, and what the rows held, for one stride. The paired ones also
 // store the number of the winning tap. Rows of `out` may be written up to a whole vector.
-template <class C, class P>
+template <class C>
 struct WindowKernels {
-  using Kernel = Contents (*)(const C* source, C* out, P* pairs, const WindowRun& run);
+  // An integer as wide as C.
+  using Code = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
+  using Kernel = Contents (*)(const C* source, C* out, Code* pairs, const WindowRun& run);
   Kernel plain[3][2];   // [cells - 2][last]
-  Kernel paired[2][2];  // two or three cells, if C is floating and P an integer
+  Kernel paired[2][2];  // two or three cells; null unless C is floating
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and then
@@ -91,7 +93,7 @@ struct MaxRowKernels {
   // Deals the items of rows out to two or three targets in turn.
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
-  WindowKernels<C, P> windows[2];  // [stride - 1]
+  WindowKernels<C> windows[2];  // [stride - 1]
   // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart.
   void (*suffixes[3][2])(C* rows, const RowRun& run);  // [rule][last]
   // A run of sliding windows; no element past the items is written.

@@ -174,10 +174,12 @@ void fold_pair_any(const C* const* taps, const P* const* pairs, int count, C* ou
 template <class C, class P, MaxRule Rule, bool Last>
 void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                const RowRun& rows) {
-  if constexpr (!std::is_floating_point_v<P>)
-    if (pairs == nullptr)
-      return fold_pair_any<C, P, Rule, Last, false>(taps, pairs, count, out, out_pair, add, step, rows);
-  fold_pair_any<C, P, Rule, Last, true>(taps, pairs, count, out, out_pair, add, step, rows);
+  if constexpr (std::is_floating_point_v<C>) {  // nothing travels with integers
+    if constexpr (!std::is_floating_point_v<P>)
+      if (pairs == nullptr)
+        return fold_pair_any<C, P, Rule, Last, false>(taps, pairs, count, out, out_pair, add, step, rows);
+    fold_pair_any<C, P, Rule, Last, true>(taps, pairs, count, out, out_pair, add, step, rows);
+  }
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -325,29 +327,36 @@ Contents deal(const C* source, C* const* targets, const RowRun& rows) {
   return watch.found();
 }
 
+// Integers have no NaN: one rule serves for all.
+template <class C>
+constexpr MaxRule rule_for(MaxRule rule) {
+  return std::is_floating_point_v<C> ? rule : MaxRule::clean;
+}
+
 template <class C, class P>
 constexpr MaxRowKernels<C, P> kernels() {
-  return {{{fold<C, MaxRule::clean, false, false>, fold<C, MaxRule::clean, true, false>},
-           {fold<C, MaxRule::absent, false, false>, fold<C, MaxRule::absent, true, false>},
-           {fold<C, MaxRule::propagate, false, false>, fold<C, MaxRule::propagate, true, false>}},
-          {{fold<C, MaxRule::clean, false, true>, fold<C, MaxRule::clean, true, true>},
-           {fold<C, MaxRule::absent, false, true>, fold<C, MaxRule::absent, true, true>},
-           {fold<C, MaxRule::propagate, false, true>, fold<C, MaxRule::propagate, true, true>}},
-          {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::clean, true>},
-           {fold_pair<C, P, MaxRule::absent, false>, fold_pair<C, P, MaxRule::absent, true>}},
-          {{fold_code<C, P, MaxRule::clean, false>, fold_code<C, P, MaxRule::clean, true>},
-           {fold_code<C, P, MaxRule::absent, false>, fold_code<C, P, MaxRule::absent, true>}},
-          {largest<C, MaxRule::clean>, largest<C, MaxRule::absent>, largest<C, MaxRule::propagate>},
+  constexpr MaxRule clean = MaxRule::clean, absent = rule_for<C>(MaxRule::absent), nan = rule_for<C>(MaxRule::propagate);
+  return {{{fold<C, clean, false, false>, fold<C, clean, true, false>},
+           {fold<C, absent, false, false>, fold<C, absent, true, false>},
+           {fold<C, nan, false, false>, fold<C, nan, true, false>}},
+          {{fold<C, clean, false, true>, fold<C, clean, true, true>},
+           {fold<C, absent, false, true>, fold<C, absent, true, true>},
+           {fold<C, nan, false, true>, fold<C, nan, true, true>}},
+          {{fold_pair<C, P, clean, false>, fold_pair<C, P, clean, true>},
+           {fold_pair<C, P, absent, false>, fold_pair<C, P, absent, true>}},
+          {{fold_code<C, P, clean, false>, fold_code<C, P, clean, true>},
+           {fold_code<C, P, absent, false>, fold_code<C, P, absent, true>}},
+          {largest<C, clean>, largest<C, absent>, largest<C, nan>},
           copy<C>,
           deal<C, 2>,
           deal<C, 3>,
-          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
-          {{suffixes<C, MaxRule::clean, false>, suffixes<C, MaxRule::clean, true>},
-           {suffixes<C, MaxRule::absent, false>, suffixes<C, MaxRule::absent, true>},
-           {suffixes<C, MaxRule::propagate, false>, suffixes<C, MaxRule::propagate, true>}},
-          {{slide<C, MaxRule::clean, false>, slide<C, MaxRule::clean, true>},
-           {slide<C, MaxRule::absent, false>, slide<C, MaxRule::absent, true>},
-           {slide<C, MaxRule::propagate, false>, slide<C, MaxRule::propagate, true>}}};
+          {window_kernels<C, 1>(), window_kernels<C, 2>()},
+          {{suffixes<C, clean, false>, suffixes<C, clean, true>},
+           {suffixes<C, absent, false>, suffixes<C, absent, true>},
+           {suffixes<C, nan, false>, suffixes<C, nan, true>}},
+          {{slide<C, clean, false>, slide<C, clean, true>},
+           {slide<C, absent, false>, slide<C, absent, true>},
+           {slide<C, nan, false>, slide<C, nan, true>}}};
 }
 
 }  // namespace

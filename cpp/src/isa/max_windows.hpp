@@ -23,9 +23,10 @@ struct WindowEdge {
 };
 
 // The windows of kLanes neighbouring outputs.
-template <class C, class P, bool Last, int Stride, int Count, bool Paired>
+template <class C, bool Last, int Stride, int Count, bool Paired>
 class WindowFold {
  public:
+  using P = int_like<C>;
   static constexpr int kGroups = (Count - 1) / Stride + 1;  // of Stride vectors each, `Stride` cells apart
   static constexpr int64_t kReach = Stride * (kLanes<C> + kGroups - 1);  // cells read
 
@@ -66,9 +67,9 @@ class WindowFold {
   }
 };
 
-template <class C, class P, bool Last, int Stride, int Count, bool Paired>
-Contents windows(const C* source, C* out, P* pairs, const WindowRun& given) {
-  using Fold = WindowFold<C, P, Last, Stride, Count, Paired>;
+template <class C, bool Last, int Stride, int Count, bool Paired>
+Contents windows(const C* source, C* out, typename WindowKernels<C>::Code* pairs, const WindowRun& given) {
+  using Fold = WindowFold<C, Last, Stride, Count, Paired>;
   using Edge = WindowEdge<C, Stride, Fold::kGroups>;
   const WindowRun run = given;
   // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one. Edges are
@@ -102,14 +103,23 @@ Contents windows(const C* source, C* out, P* pairs, const WindowRun& given) {
   return watch.found();
 }
 
-template <class C, class P, int Stride>
-constexpr WindowKernels<C, P> window_kernels() {
-  constexpr bool paired = std::is_floating_point_v<C> && !std::is_floating_point_v<P>;  // codes of floats only
-  return {{{windows<C, P, false, Stride, 2, false>, windows<C, P, true, Stride, 2, false>},
-           {windows<C, P, false, Stride, 3, false>, windows<C, P, true, Stride, 3, false>},
-           {windows<C, P, false, Stride, 4, false>, windows<C, P, true, Stride, 4, false>}},
-          {{windows<C, P, false, Stride, 2, paired>, windows<C, P, true, Stride, 2, paired>},
-           {windows<C, P, false, Stride, 3, paired>, windows<C, P, true, Stride, 3, paired>}}};
+template <class C, int Stride>
+constexpr WindowKernels<C> window_kernels() {
+  WindowKernels<C> table{{{windows<C, false, Stride, 2, false>, windows<C, true, Stride, 2, false>},
+                          {windows<C, false, Stride, 3, false>, windows<C, true, Stride, 3, false>},
+                          {nullptr, nullptr}},
+                         {}};
+  if constexpr (Stride == 1) {  // the first step towards large windows
+    table.plain[2][0] = windows<C, false, Stride, 4, false>;
+    table.plain[2][1] = windows<C, true, Stride, 4, false>;
+  }
+  if constexpr (std::is_floating_point_v<C>) {
+    table.paired[0][0] = windows<C, false, Stride, 2, true>;
+    table.paired[0][1] = windows<C, true, Stride, 2, true>;
+    table.paired[1][0] = windows<C, false, Stride, 3, true>;
+    table.paired[1][1] = windows<C, true, Stride, 3, true>;
+  }
+  return table;
 }
 
 }  // namespace
