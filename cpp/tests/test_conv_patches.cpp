@@ -77,6 +77,7 @@ Example<T> example(const Shape& shape, bool flipped, int sources, std::mt19937& 
   return e;
 }
 
+// Every fifth output, another fifth in each channel: exact sums are slow.
 template <class T>
 bool has_bits_of_exact_sums(Example<T>& e, const GatherProblem<T>& p) {
   bool same = true;
@@ -84,6 +85,7 @@ bool has_bits_of_exact_sums(Example<T>& e, const GatherProblem<T>& p) {
   for (Index n = 0; n < p.batch; ++n)
     for (Index row = 0; row < p.groups * p.rows; ++row)
       for (Index i = 0; i < e.positions(); ++i, ++y) {
+        if ((i + row) % 5 != 0) continue;
         typename ExactSums<T>::products sum;
         sum.add_product(as_double(e.bias[static_cast<std::size_t>(row)]), 1.0);
         const Sizes position{i / e.out(e.shape.width), i % e.out(e.shape.width)};
@@ -107,12 +109,14 @@ void check_shapes(std::mt19937& random) {
     for (const bool flipped : {false, true}) {
       Example<T> e = example<T>(shape, flipped, flipped ? 1 : 2, random);
       const GatherProblem<T> p = e.problem();
-      for (const int threads : {1, 3}) {
-        set_num_threads(threads);
-        std::fill(e.y.begin(), e.y.end(), T{});
-        CHECK(run_by_patches(p, select_conv_kernels()));
-        CHECK(has_bits_of_exact_sums(e, p));
-      }
+      set_num_threads(1);
+      CHECK(run_by_patches(p, select_conv_kernels()));
+      CHECK(has_bits_of_exact_sums(e, p));
+      const std::vector<T> once = e.y;
+      set_num_threads(3);
+      std::fill(e.y.begin(), e.y.end(), T{});
+      CHECK(run_by_patches(p, select_conv_kernels()));
+      CHECK(std::memcmp(once.data(), e.y.data(), once.size() * sizeof(T)) == 0);
     }
   }
 }

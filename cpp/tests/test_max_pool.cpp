@@ -128,7 +128,7 @@ int main() {
     set_num_threads(threads);
     for (const Isa isa : available_isas()) {
       CHECK(set_isa(name_of(isa)));
-      for (int i = 0; i < 60; ++i) {
+      for (int i = 0; i < 30; ++i) {
         const Kind kind = i % 15 == 0 ? Kind::line : i % 3 == 0 ? Kind::apart : Kind::any;
         check_case<float>(i % 2 == 0, kind);
         check_case<double>(i % 2 == 0, kind);
