@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -142,14 +141,6 @@ def test_infinite_weights_over_padding_are_not_terms() -> None:
         assert np.isinf(output[0, 3, 1:]).all()
         assert np.isfinite(output[0, 5, :, 0]).all()
         assert np.isnan(output[0, 5, :, 1:]).all()
-
-
-@pytest.fixture
-def restore() -> Iterator[None]:
-    isa = _core.get_isa()
-    yield
-    kernels.set_num_threads(0)
-    _core.set_isa(isa)
 
 
 @pytest.mark.usefixtures("restore")

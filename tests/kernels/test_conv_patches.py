@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -133,14 +132,6 @@ def test_weights_of_every_kind(kind: Any, dtype: np.dtype[Any]) -> None:
     x = rng.standard_normal((1, 16, 8, 8)).astype(dtype)
     bias = np.zeros(16, dtype)
     assert_same_bits(kernels.forward(op, (x, weight, bias)), spec.forward(op, x, weight, bias), kind.__name__)
-
-
-@pytest.fixture
-def restore() -> Iterator[None]:
-    isa = _core.get_isa()
-    yield
-    kernels.set_num_threads(0)
-    _core.set_isa(isa)
 
 
 # Several blocks of channels and panels; patches that fill one group, several groups, and part of a block.

@@ -28,7 +28,7 @@ def floats(shape, seed=0, dtype=np.float32):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def same(actual, expected):
+def assert_same(actual, expected):
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.dtype == expected.dtype
     assert actual.tobytes() == expected.tobytes()
@@ -150,8 +150,8 @@ def test_average_pool(axes, mode, ceil_mode, include):
 
 def test_strides_default_to_one():
     x = floats((1, 1, 6))
-    same(run("MaxPool", x, kernel_shape=[3]), hu.max_pool1d(x, 3, stride=1))
-    same(run("AveragePool", x, kernel_shape=[3]), hu.avg_pool1d(x, 3, stride=1))
+    assert_same(run("MaxPool", x, kernel_shape=[3]), hu.max_pool1d(x, 3, stride=1))
+    assert_same(run("AveragePool", x, kernel_shape=[3]), hu.avg_pool1d(x, 3, stride=1))
 
 
 def test_nan_and_empty_windows():
@@ -171,7 +171,7 @@ def test_conv_auto_pad(mode, stride, dilation):
     x, w, b = floats((2, 4, 7, 6)), floats((6, 2, 2, 3), 1), floats(6, 2)
     padding = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}[mode]
     found = run("Conv", x, w, b, auto_pad=mode, strides=[stride] * 2, dilations=[dilation] * 2, group=2)
-    same(found, hu.conv2d(x, w, b, stride, padding, dilation, 2))
+    assert_same(found, hu.conv2d(x, w, b, stride, padding, dilation, 2))
     if mode != "VALID":
         assert found.shape[2:] == (math.ceil(7 / stride), math.ceil(6 / stride))
 
@@ -180,11 +180,11 @@ def test_conv_transpose_output_shape_and_auto_pad():
     x, w = floats((1, 2, 4)), floats((2, 3, 3), 1)
     # (4 - 1) * 2 + 3 = 9 cells; 8 of them leave one to cut: at the start, unless auto_pad is SAME_UPPER
     everything = hu.conv_transpose1d(x, w, stride=2)
-    same(run("ConvTranspose", x, w, strides=[2], output_shape=[8]), everything[..., 1:].copy())
-    same(run("ConvTranspose", x, w, strides=[2], auto_pad="SAME_LOWER"), everything[..., 1:].copy())
-    same(run("ConvTranspose", x, w, strides=[2], auto_pad="SAME_UPPER"), everything[..., :-1].copy())
+    assert_same(run("ConvTranspose", x, w, strides=[2], output_shape=[8]), everything[..., 1:].copy())
+    assert_same(run("ConvTranspose", x, w, strides=[2], auto_pad="SAME_LOWER"), everything[..., 1:].copy())
+    assert_same(run("ConvTranspose", x, w, strides=[2], auto_pad="SAME_UPPER"), everything[..., :-1].copy())
     larger = run("ConvTranspose", x, w, strides=[2], output_shape=[10])
-    same(larger[..., :9].copy(), everything)
+    assert_same(larger[..., :9].copy(), everything)
     assert (larger[..., 9] == 0).all()
     with pytest.raises(ModelError, match="two contradictory splits before operator set 11"):
         run("ConvTranspose", x, w, opset=10, strides=[2], output_shape=[8])
@@ -236,8 +236,8 @@ def test_softmax_is_correctly_rounded(dtype):
 def test_softmax_before_operator_set_13_flattens():
     x = floats((2, 3, 4))
     old = run("Softmax", x, opset=12, axis=1)
-    same(old, run("Softmax", x.reshape(2, 12), axis=1).reshape(2, 3, 4))
-    same(run("Softmax", x, axis=1), run("Softmax", x.transpose(0, 2, 1)).transpose(0, 2, 1).copy())
+    assert_same(old, run("Softmax", x.reshape(2, 12), axis=1).reshape(2, 3, 4))
+    assert_same(run("Softmax", x, axis=1), run("Softmax", x.transpose(0, 2, 1)).transpose(0, 2, 1).copy())
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -299,12 +299,12 @@ def test_gemm_rounds_once_where_it_says_so():
     left, right = (np.array([Fraction(float(v)) for v in m.ravel()]).reshape(m.shape) for m in (a, b))
     exact = left @ right
     bias = np.array([Fraction(float(v)) for v in c])
-    same(run("MatMul", a, b), rounded(exact, np.float32))
-    same(run("Gemm", a, b, c), rounded(exact + bias, np.float32))
-    same(run("Gemm", a.T.copy(), b.T.copy(), c[None], transA=1, transB=1), rounded(exact + bias, np.float32))
+    assert_same(run("MatMul", a, b), rounded(exact, np.float32))
+    assert_same(run("Gemm", a, b, c), rounded(exact + bias, np.float32))
+    assert_same(run("Gemm", a.T.copy(), b.T.copy(), c[None], transA=1, transB=1), rounded(exact + bias, np.float32))
     product = rounded(exact, np.float32)
     steps = product * np.float32(0.5) + c * np.float32(2.0)
-    same(run("Gemm", a, b, c, alpha=0.5, beta=2.0), steps)
+    assert_same(run("Gemm", a, b, c, alpha=0.5, beta=2.0), steps)
     with pytest.raises(ModelError, match=r"alpha=0\.1\d*: is not exact in float16 \[O3\]"):
         run("Gemm", a.astype(np.float16), b.astype(np.float16), alpha=0.1)
 
@@ -316,10 +316,12 @@ def test_types_are_never_mixed_O9():
 
 def test_clip_and_relu_keep_nan_and_bits():
     x = np.array([np.nan, -np.inf, -0.0, 0.5, np.inf], np.float32)
-    same(run("Clip", x, np.float32(0).reshape(()), None), np.array([np.nan, 0, -0.0, 0.5, np.inf], np.float32))
-    same(run("Clip", x, None, np.float32(0.25).reshape(())), np.array([np.nan, -np.inf, -0.0, 0.25, 0.25], np.float32))
-    same(run("Clip", x, opset=6, min=-1.0, max=1.0), np.array([np.nan, -1, -0.0, 0.5, 1], np.float32))
-    same(run("Relu", x), np.array([np.nan, 0, 0, 0.5, np.inf], np.float32))
+    assert_same(run("Clip", x, np.float32(0).reshape(()), None), np.array([np.nan, 0, -0.0, 0.5, np.inf], np.float32))
+    assert_same(
+        run("Clip", x, None, np.float32(0.25).reshape(())), np.array([np.nan, -np.inf, -0.0, 0.25, 0.25], np.float32)
+    )
+    assert_same(run("Clip", x, opset=6, min=-1.0, max=1.0), np.array([np.nan, -1, -0.0, 0.5, 1], np.float32))
+    assert_same(run("Relu", x), np.array([np.nan, 0, 0, 0.5, np.inf], np.float32))
 
 
 def test_pad_modes_and_negative_pads():
@@ -336,7 +338,7 @@ def test_pad_modes_and_negative_pads():
 
 def test_legacy_broadcasting():
     x, y = floats((2, 3, 4)), floats((3,), 1)
-    same(run("Add", x, y, opset=6, broadcast=1, axis=1), x + y[:, None])
+    assert_same(run("Add", x, y, opset=6, broadcast=1, axis=1), x + y[:, None])
     with pytest.raises(ModelError, match="broadcast=0"):
         run("Mul", x, y, opset=6)
 
@@ -348,7 +350,7 @@ def test_a_network_is_differentiable_through_the_tape():
     loaded = halfulp.onnx.load(network())
     x = floats((2, 2, 8, 8))
     output, pullback = hu.vjp(loaded, x)
-    same(output, loaded(x))
+    assert_same(output, loaded(x))
     g = floats(output.shape, 1)
     (dx,) = pullback(g)
     t = floats(x.shape, 2)
@@ -428,7 +430,7 @@ def test_exact_inputs_lift_the_weights():
     x = np.array([[[1.0, 2.0, 3.0, 4.0]]], np.float32)
     exact = loaded(hu.exact(x))
     assert exact[0, 0, 0] == rational(np.float32(0.1)) + 2 * rational(np.float32(0.2))
-    same(hu.rounded(exact, np.float32), loaded(x))
+    assert_same(hu.rounded(exact, np.float32), loaded(x))
     for op_type in ("Softmax", "LpPool"):
         attributes = {"kernel_shape": [2], "p": 2} if op_type == "LpPool" else {}
         with pytest.raises(ModelError, match="not rational; give floats"):
