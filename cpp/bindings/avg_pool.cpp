@@ -68,8 +68,11 @@ class AvgOperator {
         count_include_pad_(count_include_pad),
         divisor_(divisor) {}
 
-  nb::object forward(nb::handle input) const {
-    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+  nb::object forward(nb::handle input) const { return forward_into(input, {}); }
+
+  // As forward, in `out` if that can be filled as it lies.
+  nb::object forward_into(nb::handle input, nb::handle out) const {
+    Call call = begin(take_float_input(input, name_.c_str(), "input"), out);
     run(call);
     return std::move(call.output.owner);
   }
@@ -97,7 +100,7 @@ class AvgOperator {
     OutputArray output;
   };
 
-  Call begin(InputArray x) const {
+  Call begin(InputArray x, nb::handle out = {}) const {
     check_rank(name_, x.view.shape, ndim_);
     Call call{std::move(x), nullptr, {}};
     const ArrayView& view = call.x.view;
@@ -109,8 +112,8 @@ class AvgOperator {
     });
     const Sizes shape = output_shape(name_, view.shape, call.plan->axes, view.dtype);
     const auto leading = static_cast<std::size_t>(shape.size() - ndim_);
-    call.output = keepdims_ ? new_output(shape, view.dtype, view)
-                            : new_output(Sizes(shape.span().first(leading)), view.dtype);
+    call.output = keepdims_ ? new_output(shape, view.dtype, view, out)
+                            : new_output(Sizes(shape.span().first(leading)), view.dtype, out);
     return call;
   }
 
@@ -156,6 +159,7 @@ void register_avg_pool(nb::module_& module) {
       .def("__call__", &AvgPullback::operator(), nb::arg("cotangent"));
   nb::class_<AvgOperator>(module, "AvgOperator", "An average over windows, ready to run.")
       .def("forward", &AvgOperator::forward, nb::arg("x"))
+      .def("forward_into", &AvgOperator::forward_into, nb::arg("x"), nb::arg("out"))
       .def("jvp", &AvgOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &AvgOperator::vjp, nb::arg("x"));
   module.def("avg_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),

@@ -76,14 +76,14 @@ Precision precision_of(bool fast) { return fast ? Precision::fast : Precision::c
 // The output product, or the input product if `transposed`, of (planes, filters) pairs, plus a bias or None.
 nb::object gather(const std::string& name, const std::vector<AxisNumbers>& axes, Index groups, bool transposed,
                   const std::vector<nb::object>& planes, const std::vector<nb::object>& filters, nb::handle bias,
-                  const std::vector<Index>& output_shape, bool fast) {
+                  const std::vector<Index>& output_shape, bool fast, nb::handle out_array) {
   std::vector<InputArray> sources, weights;
   for (const nb::object& array : planes) sources.push_back(take_float_input(array, name.c_str(), "input"));
   for (const nb::object& array : filters) weights.push_back(take_float_input(array, name.c_str(), "weight"));
   InputArray offset;
   if (!bias.is_none()) offset = take_float_input(bias, name.c_str(), "bias");
   const ArrayView& like = sources.front().view;
-  const OutputArray output = new_output(Sizes(std::span<const Index>(output_shape)), like.dtype, like);
+  const OutputArray output = new_output(Sizes(std::span<const Index>(output_shape)), like.dtype, like, out_array);
   Geometry geometry = geometry_of(axes, groups, like, weights.front().view.shape);
   {
     const KernelScope scope;
@@ -153,7 +153,7 @@ nb::object channel_sums(const std::string& name, Index ndim, nb::handle array) {
 void register_conv(nb::module_& module) {
   using namespace nb::literals;
   module.def("conv_gather", &gather, "name"_a, "axes"_a, "groups"_a, "transposed"_a, "planes"_a, "filters"_a,
-             "bias"_a.none(), "output_shape"_a, "fast"_a);
+             "bias"_a.none(), "output_shape"_a, "fast"_a, "out"_a = nb::none());
   module.def("conv_weight", &weight, "name"_a, "axes"_a, "groups"_a, "inputs"_a, "outputs"_a, "like"_a, "fast"_a);
   module.def("conv_channel_sums", &channel_sums, "name"_a, "ndim"_a, "array"_a);
 }

@@ -92,8 +92,11 @@ class MaxOperator {
         ties_(ties),
         nan_(nan) {}
 
-  nb::object forward(nb::handle x) const {
-    const Call call = begin(x, false);
+  nb::object forward(nb::handle x) const { return forward_into(x, {}); }
+
+  // As forward, in `out` if that can be filled as it lies.
+  nb::object forward_into(nb::handle x, nb::handle out) const {
+    const Call call = begin(x, false, out);
     {
       const KernelScope scope;
       max_forward(*call.plan, call.x.view, call.out);
@@ -148,21 +151,21 @@ class MaxOperator {
 
   const char* name() const noexcept { return parameters_.operator_name.c_str(); }
 
-  Call begin(nb::handle input, bool floats_only) const {
+  Call begin(nb::handle input, bool floats_only, nb::handle out = {}) const {
     Call call;
     call.x = floats_only ? take_float_input(input, name(), "input") : take_input(input, name(), "input");
     check_rank(parameters_.operator_name, call.x.view.shape, ndim());
     call.plan = plan_for(call.x.view.shape.last(ndim()));
     call.shape = output_shape(parameters_.operator_name, call.x.view.shape, call.plan->axes, DType::i64);
-    call.output = allocate(call, call.x.view.dtype);
+    call.output = allocate(call, call.x.view.dtype, out);
     call.out = full(call, call.output.view);
     return call;
   }
 
-  OutputArray allocate(const Call& call, DType dtype) const {
-    if (keepdims_) return new_output(call.shape, dtype, call.x.view);
+  OutputArray allocate(const Call& call, DType dtype, nb::handle out = {}) const {
+    if (keepdims_) return new_output(call.shape, dtype, call.x.view, out);
     const int leading = call.shape.size() - ndim();
-    return new_output(Sizes(call.shape.span().first(static_cast<std::size_t>(leading))), dtype);
+    return new_output(Sizes(call.shape.span().first(static_cast<std::size_t>(leading))), dtype, out);
   }
 
   ArrayView full(const Call&, const ArrayView& view) const {
@@ -248,6 +251,7 @@ void register_max_pool(nb::module_& module) {
       .def_prop_ro("nbytes", &MaxPullback::bytes, "The bytes that the pullback keeps about the winners.");
   nb::class_<MaxOperator>(module, "MaxOperator", "A hard max over windows, ready to run.")
       .def("forward", &MaxOperator::forward, nb::arg("x"))
+      .def("forward_into", &MaxOperator::forward_into, nb::arg("x"), nb::arg("out"))
       .def("forward_with_indices", &MaxOperator::forward_with_indices, nb::arg("x"))
       .def("jvp", &MaxOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &MaxOperator::vjp, nb::arg("x"));

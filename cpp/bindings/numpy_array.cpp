@@ -146,7 +146,19 @@ PyObject* new_array(DType dtype, int ndim, npy_intp* dims, npy_intp* strides) {
   return PyArray_NewFromDescr(&PyArray_Type, descr_of(dtype), ndim, dims, strides, nullptr, 0, nullptr);
 }
 
-OutputArray make_output(const Sizes& shape, DType dtype, const int* order) {
+// Whether memory of this shape and these strides can be taken from an array as it lies.
+bool fits(nb::handle out, DType dtype, int ndim, const npy_intp* dims, const npy_intp* strides) noexcept {
+  if (!out.is_valid() || !PyArray_Check(out.ptr())) return false;
+  auto* array = reinterpret_cast<PyArrayObject*>(out.ptr());
+  DType own{};
+  if (!dtype_from_number(PyArray_TYPE(array), own) || own != dtype || !PyArray_ISBEHAVED(array)) return false;
+  if (PyArray_NDIM(array) != ndim || !std::equal(dims, dims + ndim, PyArray_DIMS(array))) return false;
+  for (int i = 0; i < ndim; ++i)
+    if (dims[i] != 1 && PyArray_STRIDES(array)[i] != strides[i]) return false;
+  return true;
+}
+
+OutputArray make_output(const Sizes& shape, DType dtype, const int* order, nb::handle out) {
   const int ndim = shape.size();
   npy_intp dims[kMaxRank], strides[kMaxRank];
   npy_intp stride = static_cast<npy_intp>(item_size(dtype));
@@ -155,6 +167,16 @@ OutputArray make_output(const Sizes& shape, DType dtype, const int* order) {
     dims[axis] = static_cast<npy_intp>(shape[axis]);
     strides[axis] = stride;
     stride *= std::max<npy_intp>(1, dims[axis]);
+  }
+  if (fits(out, dtype, ndim, dims, strides)) {
+    OutputArray output{nb::borrow(out), {}};
+    output.view.data = PyArray_BYTES(reinterpret_cast<PyArrayObject*>(out.ptr()));
+    output.view.dtype = dtype;
+    for (int i = 0; i < ndim; ++i) {
+      output.view.shape.push_back(dims[i]);
+      output.view.strides.push_back(strides[i]);
+    }
+    return output;
   }
   PyObject* array = nullptr;
   if (static_cast<std::size_t>(stride) >= memory_pool::kSmallest) {
@@ -238,11 +260,13 @@ InputArray take_matching(nb::handle object, const char* operator_name, const cha
   return input;
 }
 
-OutputArray new_output(const Sizes& shape, DType dtype, const ArrayView& like) {
+OutputArray new_output(const Sizes& shape, DType dtype, const ArrayView& like, nb::handle out) {
   int order[kMaxRank];
-  return make_output(shape, dtype, dense_order(like, order) ? order : nullptr);
+  return make_output(shape, dtype, dense_order(like, order) ? order : nullptr, out);
 }
 
-OutputArray new_output(const Sizes& shape, DType dtype) { return make_output(shape, dtype, nullptr); }
+OutputArray new_output(const Sizes& shape, DType dtype, nb::handle out) {
+  return make_output(shape, dtype, nullptr, out);
+}
 
 }  // namespace halfulp::bindings

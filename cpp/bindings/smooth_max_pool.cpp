@@ -26,10 +26,11 @@ class SmoothOperator {
  public:
   SmoothOperator(WindowParameters parameters, SmoothBeta beta) : parameters_(std::move(parameters)), beta_(beta) {}
 
-  nb::tuple forward(nb::handle input) const {
+  // In `given` if that can be filled as it lies.
+  nb::tuple forward(nb::handle input, nb::handle given) const {
     const InputArray x = take_float_input(input, name(), "input");
     const auto plan = plan_of(x.view);
-    const OutputArray out = new_output(shape_of(x.view, *plan), x.view.dtype, x.view);
+    const OutputArray out = new_output(shape_of(x.view, *plan), x.view.dtype, x.view, given);
     return run(out, [&] { return smooth_forward(*plan, x.view, out.view); });
   }
 
@@ -95,7 +96,7 @@ std::unique_ptr<SmoothOperator> sliding(std::string name, std::vector<Index> ker
 
 void register_smooth_max_pool(nb::module_& module) {
   nb::class_<SmoothOperator>(module, "SmoothOperator", "A smooth max over windows; each result with what is undecided.")
-      .def("forward", &SmoothOperator::forward, nb::arg("x"))
+      .def("forward", &SmoothOperator::forward, nb::arg("x"), nb::arg("out") = nb::none())
       .def("jvp", &SmoothOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &SmoothOperator::vjp, nb::arg("x"), nb::arg("cotangent"));
   module.def("smooth_max_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from halfulp import kernels, spec
+from halfulp.errors import DTypeError
 from halfulp.records import Operator, Pullback, _inputs, set_interpreter
 
 
@@ -30,6 +31,17 @@ class Dispatch:
         if _for_kernels(op, inputs):
             return kernels.forward(op, inputs)
         return spec.forward(op, *inputs)
+
+    def forward_into(self, op: Operator, inputs: tuple[Any, ...], out: Any) -> Any:
+        """The operator's value in ``out``, which kernels fill in place where they can."""
+        _inputs.as_output(op, out)
+        if _traced(inputs) is not None:
+            raise DTypeError(op.name, "out for a traced input", "a traced value has no memory to write to", "I6")
+        if not _for_kernels(op, inputs):
+            return _inputs.filled(op, out, spec.forward(op, *inputs))
+        arrays = tuple(value if value is None else _inputs.read(op, "input", value) for value in inputs)
+        apart = not any(array is not None and np.may_share_memory(out, array) for array in arrays)
+        return _inputs.filled(op, out, kernels.forward(op, arrays, out if apart else None))
 
     def jvp(self, op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
         """The value and its derivative along the tangents."""
@@ -56,8 +68,11 @@ class Dispatch:
         return output, pullback
 
 
-def indices(op: Any, x: Any) -> tuple[Any, Any]:
-    """The value of a hard max and the flat index of the cell that gives it."""
+def indices(op: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
+    """The value of a hard max, in ``out`` if that is given, and the flat index of the cell that gives it."""
+    if out is not None:
+        value, where = indices(op, x)
+        return _inputs.filled(op, _inputs.as_output(op, out), value), where
     if _for_kernels(op, (x,)):
         return kernels.forward_with_indices(op, x)
     return spec.forward(op, x), spec.indices(op, x)

@@ -31,6 +31,7 @@ CONSTRAINTS: dict[str, str] = {
     "I3": "the operator gets the number of inputs that it takes",
     "I4": "a tangent has the shape and element type of its primal",
     "I5": "a cotangent has the shape and element type of the output",
+    "I6": "out is a writeable NumPy array of the shape and element type of the output",
     "I7": "the output's size fits in memory addresses",
     # Policies
     "P1": "ties is 'first', 'last', 'all' or 'split'",

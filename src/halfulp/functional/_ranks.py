@@ -25,6 +25,11 @@ def expand(operator: str, name: str, value: Any, ndim: int | None) -> Any:
     return value
 
 
+def value(op: Operator, input: Any, out: Any) -> Any:
+    """``op(input, out=out)``; a small call is faster without the keyword."""
+    return op(input) if out is None else op(input, out=out)
+
+
 def cached(record: Callable[..., T]) -> Callable[..., T]:
     """``record`` with a memory: the same arguments give the same record without checking them again.
 

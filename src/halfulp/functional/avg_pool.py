@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from halfulp.functional._ranks import cached, expand
+from halfulp.functional._ranks import cached, expand, value
 from halfulp.records import AvgPool
 
 __all__ = ["avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d"]
@@ -45,15 +45,19 @@ def avg_pool(
     divisor_override: int | None = None,
     *,
     dilation: Any = 1,
+    out: Any = None,
 ) -> Any:
     """The mean of every window over the last ``len(kernel_size)`` axes, correctly rounded.
 
     See :class:`halfulp.AvgPool` for what is counted.
 
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
     >>> avg_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([2.5, 3. , 2.5])
     """
-    return _build(None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)(input)
+    op = _build(None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    return value(op, input, out)
 
 
 def avg_pool1d(
@@ -66,13 +70,15 @@ def avg_pool1d(
     divisor_override: int | None = None,
     *,
     dilation: Any = 1,
+    out: Any = None,
 ) -> Any:
     """:func:`avg_pool` over the last axis.
 
     >>> avg_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
     array([2.5, 2.5])
     """
-    return _build(1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)(input)
+    op = _build(1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    return value(op, input, out)
 
 
 def avg_pool2d(
@@ -85,6 +91,7 @@ def avg_pool2d(
     divisor_override: int | None = None,
     *,
     dilation: Any = 1,
+    out: Any = None,
 ) -> Any:
     """:func:`avg_pool` over the last two axes.
 
@@ -92,7 +99,8 @@ def avg_pool2d(
     array([[ 2.5,  4.5],
            [10.5, 12.5]])
     """
-    return _build(2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)(input)
+    op = _build(2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    return value(op, input, out)
 
 
 def avg_pool3d(
@@ -105,10 +113,12 @@ def avg_pool3d(
     divisor_override: int | None = None,
     *,
     dilation: Any = 1,
+    out: Any = None,
 ) -> Any:
     """:func:`avg_pool` over the last three axes.
 
     >>> avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
     array([[[3.5]]])
     """
-    return _build(3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)(input)
+    op = _build(3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    return value(op, input, out)

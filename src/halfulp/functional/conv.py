@@ -25,10 +25,13 @@ def conv(
     groups: int = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """Cross-correlation over the last ``weight.ndim - 2`` axes, correctly rounded unless ``precision="fast"``.
 
     ``input`` is (inC, …) or (N, inC, …), ``weight`` (outC, inC/groups, k…), ``bias`` (outC) or None.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> conv(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 10.0]]]))
     array([[21., 42.]])
@@ -38,7 +41,7 @@ def conv(
         raise ShapeError(
             "conv", f"weight with {axes} axes", "must have at least one spatial axis after two others", "C2"
         )
-    return _build(axes - 2, stride, padding, dilation, groups, precision)(input, weight, bias)
+    return _build(axes - 2, stride, padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv1d(
@@ -51,13 +54,14 @@ def conv1d(
     groups: int = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv` over the last axis.
 
     >>> conv1d(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 10.0]]]), bias=np.array([100.0]))
     array([[121., 142.]])
     """
-    return _build(1, stride, padding, dilation, groups, precision)(input, weight, bias)
+    return _build(1, stride, padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv2d(
@@ -70,6 +74,7 @@ def conv2d(
     groups: int = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv` over the last two axes.
 
@@ -77,7 +82,7 @@ def conv2d(
     array([[[4., 4.],
             [4., 4.]]])
     """
-    return _build(2, stride, padding, dilation, groups, precision)(input, weight, bias)
+    return _build(2, stride, padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv3d(
@@ -90,10 +95,11 @@ def conv3d(
     groups: int = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv` over the last three axes.
 
     >>> conv3d(np.ones((1, 2, 2, 2)), np.ones((1, 1, 2, 2, 2)))
     array([[[[8.]]]])
     """
-    return _build(3, stride, padding, dilation, groups, precision)(input, weight, bias)
+    return _build(3, stride, padding, dilation, groups, precision)(input, weight, bias, out=out)

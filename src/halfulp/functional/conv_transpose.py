@@ -26,10 +26,13 @@ def conv_transpose(
     dilation: Any = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """Transposed convolution over the last ``weight.ndim - 2`` axes, correctly rounded unless ``precision="fast"``.
 
     ``input`` is (inC, …) or (N, inC, …), ``weight`` (inC, outC/groups, k…), ``bias`` (outC) or None.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> conv_transpose(np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]))
     array([[ 1., 12., 20.]])
@@ -39,7 +42,7 @@ def conv_transpose(
         raise ShapeError(
             "conv_transpose", f"weight with {axes} axes", "must have at least one spatial axis after two others", "C2"
         )
-    return _build(axes - 2, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias)
+    return _build(axes - 2, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv_transpose1d(
@@ -53,13 +56,14 @@ def conv_transpose1d(
     dilation: Any = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv_transpose` over the last axis.
 
     >>> conv_transpose1d(np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]), stride=2)
     array([[ 1., 10.,  2., 20.]])
     """
-    return _build(1, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias)
+    return _build(1, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv_transpose2d(
@@ -73,6 +77,7 @@ def conv_transpose2d(
     dilation: Any = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv_transpose` over the last two axes.
 
@@ -80,7 +85,7 @@ def conv_transpose2d(
     array([[[1., 1.],
             [1., 1.]]])
     """
-    return _build(2, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias)
+    return _build(2, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias, out=out)
 
 
 def conv_transpose3d(
@@ -94,10 +99,11 @@ def conv_transpose3d(
     dilation: Any = 1,
     *,
     precision: str = "correct",
+    out: Any = None,
 ) -> Any:
     """:func:`conv_transpose` over the last three axes.
 
     >>> conv_transpose3d(np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1, 2)))
     array([[[[1., 1.]]]])
     """
-    return _build(3, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias)
+    return _build(3, stride, padding, output_padding, dilation, groups, precision)(input, weight, bias, out=out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp.dispatch import indices
-from halfulp.functional._ranks import cached, expand
+from halfulp.functional._ranks import cached, expand, value
 from halfulp.records import MaxPool
 
 __all__ = ["max_pool", "max_pool1d", "max_pool2d", "max_pool3d"]
@@ -32,17 +32,24 @@ def max_pool(
     *,
     ties: str = "first",
     nan: str = "propagate",
+    out: Any = None,
 ) -> Any:
     """The largest real cell of every window over the last ``len(kernel_size)`` axes.
 
     ``return_indices=True`` also gives the flat index of that cell within its plane (int64; -1 for a window that has no
-    real cell). See :class:`halfulp.MaxPool` for ``ties`` and ``nan``.
+    real cell). See :class:`halfulp.MaxPool` for ``ties`` and ``nan``. ``out`` is an array of the output's shape and
+    element type that gets the values, and is returned: memory that you have already, or part of a larger array.
 
     >>> max_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([4., 4., 3.])
+    >>> both = np.zeros((2, 3))
+    >>> _ = max_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1, out=both[1])
+    >>> both
+    array([[0., 0., 0.],
+           [4., 4., 3.]])
     """
     op = _build(None, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
-    return indices(op, input) if return_indices else op(input)
+    return indices(op, input, out) if return_indices else value(op, input, out)
 
 
 def max_pool1d(
@@ -56,6 +63,7 @@ def max_pool1d(
     *,
     ties: str = "first",
     nan: str = "propagate",
+    out: Any = None,
 ) -> Any:
     """:func:`max_pool` over the last axis.
 
@@ -63,7 +71,7 @@ def max_pool1d(
     array([4., 3.])
     """
     op = _build(1, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
-    return indices(op, input) if return_indices else op(input)
+    return indices(op, input, out) if return_indices else value(op, input, out)
 
 
 def max_pool2d(
@@ -77,6 +85,7 @@ def max_pool2d(
     *,
     ties: str = "first",
     nan: str = "propagate",
+    out: Any = None,
 ) -> Any:
     """:func:`max_pool` over the last two axes.
 
@@ -86,7 +95,7 @@ def max_pool2d(
            [13, 15]]))
     """
     op = _build(2, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
-    return indices(op, input) if return_indices else op(input)
+    return indices(op, input, out) if return_indices else value(op, input, out)
 
 
 def max_pool3d(
@@ -100,6 +109,7 @@ def max_pool3d(
     *,
     ties: str = "first",
     nan: str = "propagate",
+    out: Any = None,
 ) -> Any:
     """:func:`max_pool` over the last three axes.
 
@@ -107,4 +117,4 @@ def max_pool3d(
     array([[[7.]]])
     """
     op = _build(3, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
-    return indices(op, input) if return_indices else op(input)
+    return indices(op, input, out) if return_indices else value(op, input, out)

@@ -54,15 +54,15 @@ def supports(op: Operator) -> bool:
     return type(op) in entries
 
 
-def forward(op: Operator, inputs: tuple[Any, ...]) -> Any:
-    """The operator's value.
+def forward(op: Operator, inputs: tuple[Any, ...], out: Any = None) -> Any:
+    """The operator's value: in ``out`` if that is an array that the kernels can fill as it lies, else in a new one.
 
     >>> import numpy as np
     >>> from halfulp.records import MaxPool
     >>> forward(MaxPool((2,)), (np.array([1.0, 3.0, 2.0, 0.0]),))
     array([3., 2.])
     """
-    return entries[type(op)].forward(op, *inputs)
+    return entries[type(op)].forward(op, *inputs, out=out)
 
 
 def forward_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:

@@ -20,10 +20,10 @@ from halfulp.records import AvgPool, Operator, Pullback, _inputs
 def register_average(record: type[Operator], compiled: Callable[[Any], _core.AvgOperator]) -> None:
     """Register a record whose ``compiled(op)`` is an AvgOperator of the core; that checks all but the counts."""
 
-    def forward(op: Any, *inputs: Any) -> Any:
+    def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
         if len(inputs) != 1:
             _inputs.as_arrays(op, inputs)
-        return compiled(op).forward(inputs[0])
+        return compiled(op).forward(inputs[0]) if out is None else compiled(op).forward_into(inputs[0], out)
 
     def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
         if len(primals) != 1 or len(tangents) != 1:

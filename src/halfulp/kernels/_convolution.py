@@ -28,9 +28,9 @@ class Call(NamedTuple):
     axes: tuple[tuple[int, int, int, int, int, int], ...]
     output_shape: tuple[int, ...]
 
-    def push(self, products: Sequence[tuple[Array, Array]], bias: Maybe) -> Any:
-        """The sum of the products (planes, weight) and the bias, as an output."""
-        return self._gather(products, bias, self.output_shape, self.transposed)
+    def push(self, products: Sequence[tuple[Array, Array]], bias: Maybe, out: Any = None) -> Any:
+        """The sum of the products (planes, weight) and the bias, as an output, in ``out`` if that fits."""
+        return self._gather(products, bias, self.output_shape, self.transposed, out)
 
     def pull_input(self, cotangent: Array, weight: Array, shape: tuple[int, ...]) -> Any:
         """The cotangent of the input."""
@@ -50,12 +50,17 @@ class Call(NamedTuple):
         return self.op.precision == "fast"
 
     def _gather(
-        self, products: Sequence[tuple[Array, Array]], bias: Maybe, shape: tuple[int, ...], transposed: bool
+        self,
+        products: Sequence[tuple[Array, Array]],
+        bias: Maybe,
+        shape: tuple[int, ...],
+        transposed: bool,
+        out: Any = None,
     ) -> Any:
         planes = [pair[0] for pair in products]
         filters = [pair[1] for pair in products]
         return _core.conv_gather(
-            self.op.name, self.axes, self.op.groups, transposed, planes, filters, bias, shape, self._fast
+            self.op.name, self.axes, self.op.groups, transposed, planes, filters, bias, shape, self._fast, out
         )
 
 
@@ -81,13 +86,13 @@ def _call(op: Conv | ConvTranspose, *shapes: tuple[int, ...] | None) -> Call:
     return Call(op, transposed, numbers, output_shape)
 
 
-def forward(op: Any, *inputs: Any) -> Any:
+def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
     """The operator's value."""
     arrays = _inputs.as_arrays(op, inputs)
     x, weight, bias = arrays
     assert x is not None
     assert weight is not None
-    return call_of(op, arrays).push([(x, weight)], bias)
+    return call_of(op, arrays).push([(x, weight)], bias, out)
 
 
 def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:

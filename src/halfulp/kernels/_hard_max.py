@@ -13,10 +13,10 @@ from halfulp.records import Operator, Pullback, _inputs
 def register_hard_max(record: type[Operator], compiled: Callable[[Any], _core.MaxOperator]) -> None:
     """Register a record whose ``compiled(op)`` is a MaxOperator of the core, which does all checks but the counting."""
 
-    def forward(op: Any, *inputs: Any) -> Any:
+    def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
         if len(inputs) != 1:
             _inputs.as_arrays(op, inputs)
-        return compiled(op).forward(inputs[0])
+        return compiled(op).forward(inputs[0]) if out is None else compiled(op).forward_into(inputs[0], out)
 
     def indices(op: Any, x: Any) -> tuple[Any, Any]:
         return compiled(op).forward_with_indices(x)

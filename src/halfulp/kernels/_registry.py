@@ -30,8 +30,8 @@ def register(
 ) -> None:
     """Make a record type known. Each function takes the record first; an operator without all three is refused.
 
-    ``forward(op, *inputs)``, ``jvp(op, primals, tangents)``, ``vjp(op, *primals)`` and, for a hard max,
-    ``indices(op, x) -> (output, indices)``.
+    ``forward(op, *inputs, out=None)`` (which returns ``out`` if it has filled it), ``jvp(op, primals, tangents)``,
+    ``vjp(op, *primals)`` and, for a hard max, ``indices(op, x) -> (output, indices)``.
 
     >>> from halfulp.records import MaxPool
     >>> register(MaxPool, forward=lambda op, x: x)

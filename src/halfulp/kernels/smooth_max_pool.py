@@ -112,7 +112,7 @@ def _complete(op: SmoothMaxPool, result: tuple[Array, Array], decide: Callable[[
     return out
 
 
-def forward(op: SmoothMaxPool, *inputs: Any) -> Array:
+def forward(op: SmoothMaxPool, *inputs: Any, out: Any = None) -> Array:
     """The correctly rounded value of every window."""
     if len(inputs) != 1:
         _inputs.as_arrays(op, inputs)
@@ -124,7 +124,7 @@ def forward(op: SmoothMaxPool, *inputs: Any) -> Array:
         window, _ = planes.window(_flat(op, x)[plane], output)
         return exact.value(made.beta, window, planes.target)
 
-    return _complete(op, made.core.forward(x), decide)
+    return _complete(op, made.core.forward(x, out), decide)
 
 
 def jvp(op: SmoothMaxPool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:

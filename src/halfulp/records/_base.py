@@ -32,6 +32,8 @@ class Interpreter(Protocol):
 
     def forward(self, op: Operator, inputs: tuple[Any, ...]) -> Any: ...
 
+    def forward_into(self, op: Operator, inputs: tuple[Any, ...], out: Any) -> Any: ...
+
     def jvp(self, op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]: ...
 
     def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]: ...
@@ -94,9 +96,24 @@ class Operator:
         """The output's shape for inputs of these shapes, or a ShapeError that says why there is none."""
         raise AssertionError("every record knows its output shape")
 
-    def __call__(self, *inputs: Any) -> Any:
-        """The operator's value."""
-        return _interpreter.forward(self, inputs)
+    def __call__(self, *inputs: Any, out: Any = None) -> Any:
+        """The operator's value; in ``out``, an array like it, if one is given.
+
+        ``out`` is written in place if it lies in memory as a new output would: dense, in the order of the input's axes.
+        Any other array gets a copy, also one that shares memory with an input.
+
+        >>> import numpy as np
+        >>> from halfulp import MaxPool
+        >>> y = np.empty((2, 2))
+        >>> MaxPool((2, 2))(np.arange(16.0).reshape(4, 4), out=y) is y
+        True
+        >>> y
+        array([[ 5.,  7.],
+               [13., 15.]])
+        """
+        if out is None:
+            return _interpreter.forward(self, inputs)
+        return _interpreter.forward_into(self, inputs, out)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
         """The value and its derivative in the direction ``tangents``, as ``jax.jvp`` gives them."""

@@ -108,6 +108,24 @@ def _like(
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def as_output(op: Operator, out: Any) -> Array:
+    """The array that a caller wants filled: one that can be written to."""
+    if not isinstance(out, np.ndarray):
+        raise DTypeError(op.name, f"out of type {type(out).__name__}", "must be a NumPy array", "I6")
+    if not out.flags.writeable:
+        raise ShapeError(op.name, "out is read-only", "must be writeable", "I6")
+    return out
+
+
+def filled(op: Operator, out: Array, result: Any) -> Array:
+    """``out`` with the result in it, copied unless it stands there already."""
+    if result is not out:
+        value = np.asarray(result)
+        _like(op, "out", "the output", out, value.shape, value.dtype, "I6")
+        np.copyto(out, value, casting="equiv")
+    return out
+
+
 def refuse_nan(op: Any, x: Array) -> None:
     """Under nan="raise", name the first NaN."""
     if getattr(op, "nan", None) != "raise" or x.dtype.kind in "iub":
