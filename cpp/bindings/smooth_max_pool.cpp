@@ -34,12 +34,20 @@ class SmoothOperator {
     return run(out, [&] { return smooth_forward(*plan, x.view, out.view); });
   }
 
+  // ((values, undecided), (tangents, undecided))
   nb::tuple jvp(nb::handle input, nb::handle tangent) const {
     const InputArray x = take_float_input(input, name(), "input");
     const InputArray t = take_matching(tangent, name(), "tangent", x.view.shape, x.view.dtype, "I4");
     const auto plan = plan_of(x.view);
     const OutputArray out = new_output(shape_of(x.view, *plan), x.view.dtype, x.view);
-    return run(out, [&] { return smooth_jvp(*plan, x.view, t.view, out.view); });
+    const OutputArray out_tangent = new_output(shape_of(x.view, *plan), x.view.dtype, x.view);
+    std::pair<std::vector<Index>, std::vector<Index>> undecided;
+    {
+      const KernelScope scope;
+      undecided = smooth_jvp(*plan, x.view, t.view, out.view, out_tangent.view);
+    }
+    return nb::make_tuple(nb::make_tuple(out.owner, as_array(undecided.first)),
+                          nb::make_tuple(out_tangent.owner, as_array(undecided.second)));
   }
 
   nb::tuple vjp(nb::handle input, nb::handle cotangent) const {

@@ -7,6 +7,7 @@
 
 #include "halfulp/round.hpp"
 #include "halfulp/smooth_max_pool.hpp"
+#include "smooth_decide.hpp"
 
 namespace halfulp {
 
@@ -79,7 +80,8 @@ struct WindowCells {
 // Room for one batch of windows of up to `cells` cells.
 class SmoothBuffers {
  public:
-  explicit SmoothBuffers(Index cells) : cells_(cells), storage_(static_cast<std::size_t>((9 * cells + 16) * kSmoothBatch)) {
+  explicit SmoothBuffers(Index cells)
+      : cells_(cells), storage_(static_cast<std::size_t>((9 * cells + 16) * kSmoothBatch)) {
     double* at = storage_.data();
     const auto take = [&](Index n) {
       double* result = at;
@@ -109,9 +111,11 @@ class SmoothBuffers {
   // Lane `lane` gets a window; cells beyond its own are missing.
   void set_window(Index lane, const WindowCells& window, const std::vector<double>& x, bool negative) {
     const auto n = static_cast<Index>(window.cells.size());
-    for (Index j = 0; j < cells_; ++j)
-      u[j * kSmoothBatch + lane] = j < n ? (negative ? -1.0 : 1.0) * x[static_cast<std::size_t>(window.cells[static_cast<std::size_t>(j)])]
-                                         : -std::numeric_limits<double>::infinity();
+    for (Index j = 0; j < cells_; ++j) u[j * kSmoothBatch + lane] = -std::numeric_limits<double>::infinity();
+    for (Index j = 0; j < n; ++j) {
+      const double value = x[static_cast<std::size_t>(window.cells[static_cast<std::size_t>(j)])];
+      u[j * kSmoothBatch + lane] = negative ? -value : value;
+    }
     padded[lane] = static_cast<double>(window.padded);
   }
   void clear_lane(Index lane) {
@@ -127,15 +131,12 @@ class SmoothBuffers {
   std::vector<double> storage_;
 };
 
-// The T that all numbers within `error` of high + low round to, if there is one. `above` and `below` say that the number
-// is known to be positive or negative.
+// The T that all numbers within `error` of high + low round to, if there is one. `above` and `below` say that the
+// number is known to be positive or negative.
 template <class T>
 bool decide(double high, double low, double error, bool above, bool below, T& result) {
   if constexpr (std::is_same_v<T, double>) {
-    // The addition of the bound rounds as well; near the end of the range low parts lose bits.
-    const double bound = error + (std::fabs(low) + error) * 0x1p-52;
-    result = high + low;
-    return std::fabs(result) > 0x1p-900 && std::fabs(result) < 0x1p1000 && same_rounding(high, low, bound);
+    return decide<T>(high, low, error, 0x1p-900, result);
   } else {
     double least = high - error, most = high + error;
     if (above && least < 0.0) least = 0.0;

@@ -84,6 +84,19 @@ void both_kinds_stay_within_their_units() {
     CHECK(distance(log_one_plus(Pair{c.x, c.x_low}), c) <= 16 * RealTraits<Pair>::unit);
     CHECK(distance(Pair{log_one_plus(c.x), 0.0}, c) <= 16 * RealTraits<double>::unit + 0x1p-53);
   }
+  // log(1 + r) of a reference is log of its 1 + r: exactly that where r is so small that a pair holds the sum.
+  for (const Case& c : kLogarithms) {
+    const Pair whole = Pair{1.0, 0.0} + Pair{c.x, c.x_low};
+    const Pair found = logarithm(whole) + Pair{-c.y, -c.y_low};
+    CHECK(std::fabs(found.high) <= 10 * RealTraits<Pair>::unit);
+    CHECK(std::fabs(logarithm(whole.high) - c.y) <= (6 + 5 * std::fabs(c.y)) * RealTraits<double>::unit);
+  }
+  for (const Case& c : kExponentials) {
+    const Pair back = logarithm(Pair{c.y, c.y_low}) + Pair{-c.x, -c.x_low};
+    CHECK(std::fabs(back.high) <= (10 + std::fabs(c.x)) * RealTraits<Pair>::unit);
+    CHECK(std::fabs(logarithm(c.y) - c.x) <= (6 + 5 * std::fabs(c.x)) * RealTraits<double>::unit);
+  }
+  CHECK(logarithm(1.0) == 0.0 && logarithm(Pair{1.0, 0.0}).high == 0.0);
   CHECK(exponential(0.0) == 1.0 && exponential(Pair{0.0, 0.0}).high == 1.0);
   CHECK(log_one_plus(0.0) == 0.0 && log_one_plus(Pair{0.0, 0.0}).high == 0.0);
 }

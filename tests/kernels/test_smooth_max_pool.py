@@ -78,7 +78,7 @@ def test_nearly_all_outputs_are_decided_without_balls(dtype: Any) -> None:
     x, t = rng.normal(size=(2, 1, 60, 60)).astype(dtype)
     op = hu.kernels.smooth_max_pool.compiled(hu.SmoothMaxPool((3, 3), 2.0, stride=1))
     g = rng.normal(size=(1, 58, 58)).astype(dtype)
-    for out, undecided in (op.core.forward(x), op.core.jvp(x, t), op.core.vjp(x, g)):
+    for out, undecided in (*op.core.jvp(x, t), op.core.vjp(x, g)):
         assert undecided.size <= out.size // 500
 
 
@@ -101,6 +101,54 @@ def test_threads_and_instruction_sets_change_no_bit(dtype: Any) -> None:
     finally:
         hu.set_num_threads(0)
         _core.set_isa(chosen)
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+@pytest.mark.parametrize(("beta", "fill"), [(1.0, ordinary), (-2.0, draw.random_array)])
+def test_a_large_plane_gives_the_bits_of_its_parts(dtype: Any, beta: float, fill: Any) -> None:
+    """Cells share their exponentials, relative to the largest one of a band: no bit depends on what is in the band."""
+    op = hu.SmoothMaxPool((3, 2), beta, stride=(1, 2))
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        x, t = fill(rng, (2, 102, 50), dtype)
+        output, tangent = op.jvp((x,), (t,))
+        draw.assert_same_bits(op(x), output)
+        for start in range(0, 100, 20):
+            part, along = op.jvp((x[start : start + 22],), (t[start : start + 22],))
+            draw.assert_same_bits(part, output[start : start + 20])
+            draw.assert_same_bits(along, tangent[start : start + 20])
+        apart = hu.SmoothMaxPool((2, 2), beta)  # windows that do not overlap: planes come apart in the pullback as well
+        g = fill(rng, (51, 25), dtype)
+        (dx,) = apart.vjp(x)[1](g)
+        for start in range(0, 102, 34):
+            (rows,) = apart.vjp(x[start : start + 34])[1](g[start // 2 : start // 2 + 17])
+            draw.assert_same_bits(rows, dx[start : start + 34])
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+@pytest.mark.parametrize(
+    ("arguments", "shape"),
+    [
+        ({"kernel_size": (2, 2), "padding": 9, "stride": 7}, (2, 4)),  # mostly padding
+        ({"kernel_size": (2, 2), "stride": 6}, (14, 9)),  # mostly gaps
+        ({"kernel_size": (3, 3), "stride": 2, "padding": 1, "ceil_mode": True}, (6, 8)),  # cells beyond the padding
+        ({"kernel_size": (2, 2, 2), "padding": 1, "dilation": 2}, (4, 3, 5)),
+        ({"kernel_size": (5,), "stride": 3}, (40,)),
+    ],
+)
+def test_shapes_of_blocks(dtype: Any, arguments: Any, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    op = hu.SmoothMaxPool(beta=1.25, **arguments)
+    check_case(op, ordinary(rng, shape, dtype), ordinary(rng, shape, dtype), rng)
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_cells_without_weight(dtype: Any) -> None:
+    """Cells of -inf, and such that are too far below the others for any exponential, next to ordinary ones."""
+    rng = np.random.default_rng(2)
+    x = np.where(rng.random((7, 12)) < 0.4, rng.choice([-np.inf, -900.0, -350.0], (7, 12)), rng.normal(size=(7, 12)))
+    op = hu.SmoothMaxPool((2, 3), 2.0, stride=1)
+    check_case(op, x.astype(dtype), ordinary(rng, (7, 12), dtype), rng)
 
 
 def test_weights_that_add_up_to_one_are_exact() -> None:

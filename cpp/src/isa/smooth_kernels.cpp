@@ -8,27 +8,6 @@ namespace {
 
 constexpr Index kBatch = kSmoothBatch;
 
-template <class Real>
-inline Real at(const double* high, const double* low, Index i) {
-  if constexpr (sizeof(Real) == sizeof(double))
-    return high[i];
-  else
-    return Real{high[i], low[i]};
-}
-
-template <class Real>
-inline void put(double* high, double* low, Index i, Real x) {
-  using R = RealTraits<Real>;
-  high[i] = R::high(x);
-  if constexpr (sizeof(Real) != sizeof(double)) low[i] = R::low(x);
-}
-
-inline double difference(double a, double b, double*) { return a - b; }
-inline Pair difference(double a, double b, Pair*) {
-  const TwoDoubles s = two_sum(a, -b);
-  return {s.high, s.low};
-}
-
 // exp(beta (u - top)) and a bound on its relative error: 3 units of the exponent for the difference, beta and their
 // product, 8 of the exponential. Below the lowest exponent the number is only known to lie between 0 and twice itself.
 template <class Real>

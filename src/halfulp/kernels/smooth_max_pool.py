@@ -116,15 +116,19 @@ def forward(op: SmoothMaxPool, *inputs: Any, out: Any = None) -> Array:
     """The correctly rounded value of every window."""
     if len(inputs) != 1:
         _inputs.as_arrays(op, inputs)
-    made = compiled(op)
     x = np.asarray(inputs[0])
+    return _values(op, x, compiled(op).core.forward(x, out))
+
+
+def _values(op: SmoothMaxPool, x: Array, result: tuple[Array, Array]) -> Array:
+    """The values that the core gives, completed."""
 
     def decide(plane: int, output: tuple[int, ...]) -> float:
         planes = _planes(op, x)
         window, _ = planes.window(_flat(op, x)[plane], output)
-        return exact.value(made.beta, window, planes.target)
+        return exact.value(compiled(op).beta, window, planes.target)
 
-    return _complete(op, made.core.forward(x, out), decide)
+    return _complete(op, result, decide)
 
 
 def jvp(op: SmoothMaxPool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
@@ -133,7 +137,7 @@ def jvp(op: SmoothMaxPool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) 
         _inputs.as_tangents(op, _inputs.as_arrays(op, primals), tangents)
     made = compiled(op)
     x, t = np.asarray(primals[0]), np.asarray(tangents[0])
-    result = made.core.jvp(x, t)
+    values, derivatives = made.core.jvp(x, t)
 
     def decide(plane: int, output: tuple[int, ...]) -> float:
         planes = _planes(op, x)
@@ -141,7 +145,7 @@ def jvp(op: SmoothMaxPool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) 
         along = _flat(op, t)[plane]
         return exact.jvp(made.beta, window, [float(along[i]) for i in cells], planes.target)
 
-    return forward(op, x), _complete(op, result, decide)
+    return _values(op, x, values), _complete(op, derivatives, decide)
 
 
 def vjp(op: SmoothMaxPool, *primals: Any) -> tuple[Array, Pullback]:
