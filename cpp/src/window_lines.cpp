@@ -10,7 +10,7 @@ namespace {
 
 constexpr Index kMostRows = 16;   // of a line where they are all added for every line
 constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
-constexpr Index kStageBytes = Index{1} << 13;   // of outputs that are streamed together
+constexpr Index kStageBytes = Index{1} << 12;   // of outputs that are streamed together
 constexpr Index kBatchValues = Index{1} << 10;  // of the rows of sums of a batch: they stay in the first cache
 
 template <class T>
@@ -273,8 +273,8 @@ void LineWorker<T>::choose_zeros(Index begin, Index end) {
   unsigned zeros = kBefore | kAfter;
   for (std::size_t o = 0; o < touched.size(); ++o)
     if (!padded(o)) zeros &= ~unsigned{touched[o]};
-  zero_before_ = (zeros & kBefore) != 0 ? 0.0 : -0.0;
-  zero_after_ = (zeros & kAfter) != 0 ? 0.0 : -0.0;
+  task_.zero_before = (zeros & kBefore) != 0 ? 0.0 : -0.0;
+  task_.zero_after = (zeros & kAfter) != 0 ? 0.0 : -0.0;
   padded_.clear();
   for (std::size_t o = 0; o < touched.size(); ++o) {
     const auto at = static_cast<Index>(o);
@@ -323,8 +323,8 @@ void LineWorker<T>::reserve(Index sums) {
   task_.sums = take(task_.sums_pitch);
   for (Index k = 0; k < task_.batch; ++k) {
     double* row = task_.row.sum + k * task_.row_pitch;
-    std::fill_n(row, task_.margin, zero_before_);
-    std::fill_n(row + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, zero_after_);
+    std::fill_n(row, task_.margin, task_.zero_before);
+    std::fill_n(row + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, task_.zero_after);
   }
   undecided_.resize(static_cast<std::size_t>(task_.sums_pitch));
   task_.undecided = undecided_.data();

@@ -72,7 +72,6 @@ class LineWorker {
   const LineKernelsOf<T>& kernels_;
   LineTask<T> task_{};
   BlockRange current_{-1, -1, -1, -1, -1};
-  double zero_before_ = -0.0, zero_after_ = -0.0;  // in the margins; -0.0 changes no sum, whatever its sign
   std::vector<SumSegment> segments_;
   std::vector<OutputRange> padded_;
   std::vector<typename LineTask<T>::Run> runs_;

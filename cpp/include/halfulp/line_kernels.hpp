@@ -47,6 +47,7 @@ struct LineTask {
   Index column, width;  // sources of a row that are read
   Index margin;         // sums before them
   Index reach;          // all sums of a row
+  double zero_before, zero_after;  // in the margins; -0.0 changes no sum, whatever its sign
   const SumSegment* segments;
   Index segment_count;
   const OutputRange* padded;  // outputs with a padded zero that is not in a margin

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "line_values.hpp"
+#include "sum_finish.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -26,20 +27,63 @@ struct KeepSums {
 template <class T, bool Whole>
 struct RoundQuotients {
   T* const* outs;
-  SumDivisor divisor;
+  const SumDivisor& divisor;
 
   struct Line {
     T* out;
-    SumDivisor divisor;
+    double high;
+    const SumDivisor* divisor;
     void take(Index at, const Single<Doubles>& v, Index left) const {
-      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : quotient(v.sum, divisor);
+      const Doubles q = Whole ? v.sum * all<Doubles>(high) : quotient(v.sum, *divisor);
       if (left >= kWide) return store_rounded(out + at, q);
       T rounded[kWide];
       store_rounded(rounded, q);
       for (Index i = 0; i < left; ++i) out[at + i] = rounded[i];
     }
   };
-  Line line(Index k) const { return {outs[k], divisor}; }
+  Line line(Index k) const { return {outs[k], divisor.high, &divisor}; }
+};
+
+// n quotients; what a float64's test leaves undecided is resolved exactly.
+template <class T>
+void divide(const LineTask<T>& task, const Sums& sums, Index n, const SumDivisor& d, T* out) {
+  const Index undecided = [&] {
+    if constexpr (std::is_same_v<T, double>)
+      return finish_f64_exact(sums, n, d, out, task.undecided);
+    else
+      return finish_exact(sums, n, d, out, task.undecided);
+  }();
+  for (Index u = 0; u < undecided; ++u) {
+    const Index i = task.undecided[u];
+    out[i] = task.resolve(sums.sum[i], sums.low == nullptr ? 0.0 : sums.low[i], static_cast<Index>(d.value));
+  }
+}
+
+// The same for float64. What is not decided at once, and the end of a line, is divided with more care.
+struct RoundPairs {
+  double* const* outs;
+  const SumDivisor& divisor;
+  const LineTask<double>& task;
+
+  struct Line {
+    double* out;
+    const SumDivisor& divisor;
+    const LineTask<double>& task;
+
+    void take(Index at, const Pair<Doubles>& v, Index left) const {
+      const QuotientEnds<Doubles> ends = quotient_ends(v, divisor);
+      if (left < kWide || !same_in_all(ends.near, ends.far)) return take_with_care(at, v, left);
+      put_part(out + at, ends.near);
+    }
+
+    void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {
+      double parts[2 * kWide];
+      const Sums stored{parts, parts + kWide, nullptr};
+      put(stored, 0, v);
+      divide(task, stored, left < kWide ? left : kWide, divisor, out + at);
+    }
+  };
+  Line line(Index k) const { return {outs[k], divisor, task}; }
 };
 
 // The same for sums that are off by up to `error`: both ends of the interval around a quotient must round alike. Its ends'
@@ -148,42 +192,33 @@ inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return 
 template <class V, class F>
 inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.sum, b.sum), f(a.low, b.low)}; }
 
-// Windows two apart, of neighbouring values.
-template <class T, int Count, class Sink>
+// Windows two apart, of neighbouring values. Short ones are made directly where they can be; see line_direct.hpp.
+template <class T, class Sink>
 void along_by_two(SumRows rows, SumSegment g, Sink sink) {
-  using Values = Held<T, Doubles>;
-  const Index count = Count > 0 ? Count : g.count;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
     const auto evens = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), even<double>); };
     const auto odds = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), odd<double>); };
-    Values first = evens(g.first);
     for (Index t = 0; t < g.length; t += kWide) {
       const Index at = g.first + 2 * t;
-      const Values next = evens(at + 2 * kWide);
-      Values v = first;
-      if (count > 1) v = plus(v, odds(at));
-      if constexpr (Count == 3)  // the third values are the next windows' first
-        v = plus(v, by_parts(first, next, shifted_by_one<double>));
-      else
-        for (Index j = 2; j < count; ++j) v = plus(v, j % 2 == 0 ? evens(at + j) : odds(at + j - 1));
+      Held<T, Doubles> v = evens(at);
+      for (Index j = 1; j < g.count; ++j) v = plus(v, j % 2 == 0 ? evens(at + j) : odds(at + j - 1));
       line.take(g.output + t, v, g.length - t);
-      first = next;
     }
   }
 }
 
 // Two segments whose outputs alternate.
-template <class T, int First, int Second, class Sink>
+template <class T, class Sink>
 void along_alternating(SumRows rows, SumSegment a, SumSegment b, Sink sink) {
   const Index outputs = a.length + b.length;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
     for (Index t = 0; t < a.length; t += kWide) {
-      const Held<T, Doubles> x = cells<T, Doubles, First>(in, a.first + t, a.count, a.step);
-      const Held<T, Doubles> y = cells<T, Doubles, Second>(in, b.first + t, b.count, b.step);
+      const Held<T, Doubles> x = cells<T, Doubles, 0>(in, a.first + t, a.count, a.step);
+      const Held<T, Doubles> y = cells<T, Doubles, 0>(in, b.first + t, b.count, b.step);
       const Index at = a.output + 2 * t, left = outputs - 2 * t;
       line.take(at, by_parts(x, y, zip_low<double>), left);
       if (left > kWide) line.take(at + kWide, by_parts(x, y, zip_high<double>), left - kWide);
@@ -191,23 +226,25 @@ void along_alternating(SumRows rows, SumSegment a, SumSegment b, Sink sink) {
   }
 }
 
+inline bool alternate_outputs(const SumSegment& a, const SumSegment& b) {
+  return a.output_step == 2 && b.output_step == 2 && b.output == a.output + 1 && a.first_step == 1 && b.first_step == 1 &&
+         b.length <= a.length && b.length + 1 >= a.length;
+}
+
 template <class T, class Sink>
 bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink) {
   const bool swapped = segments[1].output < segments[0].output;
   const SumSegment &a = segments[swapped ? 1 : 0], &b = segments[swapped ? 0 : 1];
-  if (a.output_step != 2 || b.output_step != 2 || b.output != a.output + 1 || a.first_step != 1) return false;
-  if (b.first_step != 1 || b.length > a.length || b.length + 1 < a.length) return false;
-  if (a.count == 1 && b.count == 2) along_alternating<T, 1, 2>(rows, a, b, sink);
-  else if (a.count == 2 && b.count == 1) along_alternating<T, 2, 1>(rows, a, b, sink);
-  else along_alternating<T, 0, 0>(rows, a, b, sink);
+  if (!alternate_outputs(a, b)) return false;
+  along_alternating<T>(rows, a, b, sink);
   return true;
 }
 #else
-template <class T, int Count, class Sink>
+template <class T, class Sink>
 void along_by_two(SumRows rows, SumSegment g, Sink sink) {
   for (Index k = 0; k < rows.count; ++k)
     for (Index t = 0; t < g.length; ++t)
-      sink.line(k).take(g.output + t, cells<T, Doubles, Count>(rows[k], g.first + 2 * t, g.count, 1), g.length - t);
+      sink.line(k).take(g.output + t, cells<T, Doubles, 0>(rows[k], g.first + 2 * t, g.count, 1), g.length - t);
 }
 template <class T, class Sink>
 bool alternate(const SumRows&, const SumSegment*, const Sink&) { return false; }
@@ -228,9 +265,7 @@ bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSeg
     return true;
   }
   if (g.output_step != 1 || g.first_step != 2 || g.step != 1) return false;
-  if (g.count == 2) along_by_two<T, 2>(rows, g, sink);
-  else if (g.count == 3) along_by_two<T, 3>(rows, g, sink);
-  else along_by_two<T, 0>(rows, g, sink);
+  along_by_two<T>(rows, g, sink);
   return true;
 }
 

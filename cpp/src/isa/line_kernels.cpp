@@ -2,8 +2,8 @@
 #include "halfulp/line_kernels.hpp"
 
 #include "line_along.hpp"
+#include "line_direct.hpp"
 #include "line_values.hpp"
-#include "sum_finish.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -96,21 +96,6 @@ class LastDivisor {
   SumDivisor last_ = sum_divisor(1);
 };
 
-// n quotients; what a float64's test leaves undecided is resolved exactly.
-template <class T>
-void divide(const LineTask<T>& task, const Sums& sums, Index n, const SumDivisor& d, T* out) {
-  const Index undecided = [&] {
-    if constexpr (std::is_same_v<T, double>)
-      return finish_f64_exact(sums, n, d, out, task.undecided);
-    else
-      return finish_exact(sums, n, d, out, task.undecided);
-  }();
-  for (Index u = 0; u < undecided; ++u) {
-    const Index i = task.undecided[u];
-    out[i] = task.resolve(sums.sum[i], sums.low == nullptr ? 0.0 : sums.low[i], static_cast<Index>(d.value));
-  }
-}
-
 // Takes the magnitudes of the slabs that a block's lines bring in, each once.
 template <class T>
 class SlabScan {
@@ -169,35 +154,67 @@ class LineBatch {
 
   // From the rows of sums to the outputs.
   void finish() {
+    const auto at_once = [&] { return with_quotients([&](const auto& sink) { return along_at_once(task_, rows(), sink); }); };
     if (count_ > 0 && task_.error > 0.0) {
       finish_bounded();
-    } else if (count_ > 0 && !finish_at_once()) {
+    } else if (count_ > 0 && (!alone() || !at_once())) {
       along(task_, rows());
       for (Index k = 0; k < count_; ++k) divide_line(k);
     }
     count_ = 0;
   }
 
+#if defined(HALFULP_DIRECT_LINES)
+  // A line for itself, straight from the source.
+  void run(const DirectLines<T>& direct, const SumLine& line, T* out) {
+    start(line, out);
+    if (alone()) return with_quotients([&](const auto& sink) { direct.run(line, sink.line(0)); });
+    direct.run(line, KeepSums<T>{task_.sums, task_.sums_pitch}.line(0));
+    divide_line(0);
+  }
+
+  // A line, and the next one unless that has no place to go.
+  bool run(ExpandedLines<T>& expanded, const SumLine& line, T* out, T* next_out) {
+    if (!alone()) return false;
+    start(line, out);
+    outs_[1] = next_out;
+    with_quotients([&](const auto& sink) {
+      if (next_out == nullptr) expanded.run(line, sink.line(0), NoLine{});
+      else expanded.run(line, sink.line(0), sink.line(1));
+    });
+    return true;
+  }
+#endif
+
  private:
+  void start(const SumLine& line, T* out) {
+    if (count_ > 0) finish();
+    lines_[0] = &line;
+    outs_[0] = out;
+  }
+
   SumRows rows() const { return {task_.row, task_.row_pitch, count_}; }
 
-  // Stores the quotients as soon as the sums are known; false if that cannot be.
-  bool finish_at_once() {
-    if constexpr (!std::is_same_v<T, double>) {
-      if (task_.run_count != 1 || task_.runs[0].empty || task_.padded_count != 0) return false;
-      const SumDivisor d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
-      if (d.rest == 0.0) return along_at_once(task_, rows(), RoundQuotients<T, true>{outs_, d});
-      return along_at_once(task_, rows(), RoundQuotients<T, false>{outs_, d});
+  // Whether one number divides all sums as soon as they are known.
+  bool alone() const { return task_.run_count == 1 && !task_.runs[0].empty && task_.padded_count == 0; }
+
+  // Calls f with the sink that divides, rounds and stores.
+  template <class F>
+  auto with_quotients(F f) {
+    const SumDivisor& d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
+    if constexpr (std::is_same_v<T, double>) {
+      return f(RoundPairs{outs_, d, task_});
+    } else {
+      if (d.rest == 0.0) return f(RoundQuotients<T, true>{outs_, d});
+      return f(RoundQuotients<T, false>{outs_, d});
     }
-    return false;
   }
 
   void finish_bounded() {
     std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
     if constexpr (std::is_same_v<T, float>) {
       const SumDivisor d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
-      const bool alone = task_.run_count == 1 && !task_.runs[0].empty && task_.padded_count == 0;
-      if (alone && along_at_once(task_, rows(), BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse})) return;
+      if (alone() && along_at_once(task_, rows(), BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse})) return;
     }
     std::memset(unsure, 1, static_cast<std::size_t>(count_));
   }
@@ -228,6 +245,10 @@ template <class T>
 LineContents sum_lines(const LineTask<T>& task) {
   SlabScan<T> scan(task);
   LineBatch<T> batch(task);
+#if defined(HALFULP_DIRECT_LINES)
+  const DirectLines<T> direct(task);
+  ExpandedLines<T> expanded(task);
+#endif
   const T* source = task.source + task.column;
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
   Sums before{};
@@ -246,13 +267,26 @@ LineContents sum_lines(const LineTask<T>& task) {
       continue;
     }
     scan.enter(line);
+#if defined(HALFULP_DIRECT_LINES)
+    if (direct.apply(line)) {
+      batch.run(direct, line, out);
+      continue;
+    }
+    if (expanded.apply(line)) {
+      const SumLine* next = l + 1 < task.line_count && expanded.together(line, task.lines[l + 1]) ? &line + 1 : nullptr;
+      if (batch.run(expanded, line, out, next == nullptr ? nullptr : task.out + next->out)) {
+        if (next != nullptr) scan.enter(task.lines[++l]);
+        continue;
+      }
+    }
+#endif
     const Sums row = batch.add(line, out);
     if (task.slides && l > 0 && line.leaving + line.entering > 0)
       slide_rows(before, source, task.rows, line, task.width, row);
     else
       add_rows(source, task.rows + line.row, line.row_count, task.width, row);
     if (line.padded) add_padded_zeros(row.sum, task.width);
-    before = row;
+    if (task.slides) before = row;
   }
   batch.finish();
   return scan.contents();

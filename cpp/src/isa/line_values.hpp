@@ -194,7 +194,7 @@ using Held = std::conditional_t<std::is_same_v<T, double>, Pair<V>, Single<V>>;
 template <class T, class V>
 inline Held<T, V> held(const V& x) {
   if constexpr (std::is_same_v<T, double>)
-    return {x, x - x};
+    return {x, all<V>(0.0)};
   else
     return {x};
 }
@@ -220,6 +220,18 @@ inline Pair<V> plus(const Pair<V>& a, const V& x) {
   const V s = a.sum + x;
   const V from_x = s - a.sum;
   return {s, a.low + ((a.sum - (s - from_x)) + (x - from_x))};
+}
+
+// The sum of the first two.
+template <class T, class V>
+inline Held<T, V> both(const V& a, const V& b) {
+  const V s = a + b;
+  if constexpr (std::is_same_v<T, double>) {
+    const V from_b = s - a;
+    return {s, (a - (s - from_b)) + (b - from_b)};
+  } else {
+    return {s};
+  }
 }
 
 template <class T, class V>
@@ -274,11 +286,13 @@ inline V larger(const V& a, const V& b) {
 #endif
 }
 
-// Asks for what lies two pages further on.
+// Asks for what lies further on: two pages for the second cache, of which many requests may wait, half a page for the
+// first.
 inline void prefetch([[maybe_unused]] const void* x) {
 #if defined(__GNUC__) || defined(__clang__)
-  constexpr std::uintptr_t kAhead = 8192;
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) + kAhead));
+  const auto at = reinterpret_cast<std::uintptr_t>(x);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + 8192), 0, 2);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + 2048), 0, 3);
 #endif
 }
 

@@ -1,4 +1,4 @@
-// Quotients of sums by a number, rounded once or reported as undecided. Included by sum_kernels.cpp only.
+// Quotients of sums by a number, rounded once or reported as undecided. Included by kernels only.
 #pragma once
 
 #include "line_values.hpp"
@@ -77,33 +77,68 @@ inline Correction<V> corrected(const V& sum, const V& low, const SumDivisor& d) 
   return {q, rest.sum, c, magnitude(rest.low) + magnitude(slip)};
 }
 
+// The same for most quotients and n > 0, in six operations. With r = q n - sum, exact, and t = r - low, off by 2^-53 of itself
+// at most, the quotient q - (r - low) / n lies between q + t `near` and q + t `far`: where these round alike they round as it
+// does. Where n is a power of two nothing is lost before that rounding. A zero keeps its sign: t is +0 and its products -0.
+// Sums that are exact are multiples of 2^-900, or zero, and below 2^1000, and n < 2^50: nothing here leaves the range.
+template <class V>
+struct QuotientEnds {
+  V near, far;
+};
+template <class V>
+inline QuotientEnds<V> quotient_ends(const Pair<V>& value, const SumDivisor& d) {
+  const V q = value.sum * all<V>(d.inverse);
+  const V t = fused<V>(q, all<V>(d.value), -value.sum) - value.low;
+  return {fused<V>(t, all<V>(d.near), q), fused<V>(t, all<V>(d.far), q)};
+}
+
+inline bool same_in_all(double a, double b) { return a == b; }
+inline bool lane_of(int decided, Index) { return decided != 0; }
+#if defined(__GNUC__) || defined(__clang__)
+inline bool same_in_all(const Doubles& a, const Doubles& b) {
+#if defined(HALFULP_ISA_avx512)
+  return _mm512_cmp_pd_mask(reinterpret<__m512d>(a), reinterpret<__m512d>(b), _CMP_EQ_OQ) == 0xff;
+#elif defined(HALFULP_ISA_avx2)
+  return _mm256_movemask_pd(_mm256_cmp_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), _CMP_EQ_OQ)) == 0xf;
+#else
+  bool same = true;
+  for (Index i = 0; i < kWide; ++i) same &= a[i] == b[i];
+  return same;
+#endif
+}
+template <class M>
+inline bool lane_of(const M& decided, Index lane) {
+  return decided[lane] != 0;
+}
+#endif
+
+// A quotient with more care: where it is right even if half way between two doubles.
+template <class V>
+inline auto decided_f64(const Pair<V>& value, const SumDivisor& d, V& out) {
+  const V zero = all<V>(0.0);
+  const Correction<V> t = corrected(value.sum, value.low, d);
+  const V error = select(t.lost == zero, zero, magnitude(t.c) * all<V>(0x1p-50));
+  const V result = t.q + (t.c + error), size = magnitude(result);
+  out = select(t.rest == zero, t.q, result);
+  const auto in_range = (size > all<V>(0x1p-900)) & (size < all<V>(0x1p1000));
+  return ((result == t.q + (t.c - error)) & in_range) | ((value.sum == zero) & (value.low == zero));
+}
+
 inline Index finish_f64_exact(const Sums& in, Index n, const SumDivisor& d, double* out, std::int32_t* undecided) {
-  const auto decide = [&](auto tag, Index i) {
+  Index found = 0;
+  const auto finish = [&](auto tag, Index i) {
     using V = typename decltype(tag)::type;
     const Pair<V> value = get<double, V>(in, i);
-    const V zero = all<V>(0.0);
-    const Correction<V> t = corrected(value.sum, value.low, d);
-    const V error = select(t.lost == zero, zero, magnitude(t.c) * all<V>(0x1p-50));
-    const V result = t.q + (t.c + error);
-    put_part(out + i, select(t.rest == zero, t.q, result));
-    const V size = magnitude(result);
-    const auto in_range = (size > all<V>(0x1p-900)) & (size < all<V>(0x1p1000));
-    return ((result == t.q + (t.c - error)) & in_range) | ((value.sum == zero) & (value.low == zero));
+    const QuotientEnds<V> ends = quotient_ends(value, d);
+    put_part(out + i, ends.near);
+    if (d.value > 0.0 && same_in_all(ends.near, ends.far)) return;
+    V quotient;
+    const auto decided = decided_f64(value, d, quotient);
+    put_part(out + i, quotient);
+    for (Index lane = 0; lane < static_cast<Index>(sizeof(V) / sizeof(double)); ++lane)
+      if (!lane_of(decided, lane)) undecided[found++] = static_cast<std::int32_t>(i + lane);
   };
-  // Nearly always all are decided.
-  bool right = true;
-  Index i = 0;
-  if constexpr (kWide > 1) {
-    if (n >= kWide) {
-      auto decided = decide(Tag<Doubles>{}, 0);
-      for (i = kWide; i + kWide <= n; i += kWide) decided &= decide(Tag<Doubles>{}, i);
-      for (Index lane = 0; lane < kWide; ++lane) right = right && decided[lane] != 0;
-    }
-  }
-  for (; i < n; ++i) right &= decide(Tag<double>{}, i);
-  Index found = 0;
-  for (i = 0; i < n && !right; ++i)
-    if (!decide(Tag<double>{}, i)) undecided[found++] = static_cast<std::int32_t>(i);
+  for_each_vector(n, finish);
   return found;
 }
 
