@@ -90,9 +90,7 @@ class RowBank {
         fold_places(x + r * x_step, plane.x.strides[row_axis + 1], values_.data() + (r - first) * shape_.pitch);
       return Contents::finite;
     }
-    if (rule_ == MaxRule::clean && small_windows(x_step, plane.x.strides[row_axis + 1]))
-      return fold_small(reinterpret_cast<const C*>(x + first * x_step), x_step / static_cast<Index>(sizeof(C)),
-                        stop - first);
+    if (rule_ == MaxRule::clean && small_windows(plane, row_axis)) return fold_small(plane, row_axis, x, tangent);
     if (first_step_in_place(x_step, plane.x.strides[row_axis + 1])) {
       const Contents contents = first_step(x + first * x_step, x_step / static_cast<Index>(sizeof(C)), stop - first);
       fold_rows(P{}, true);
@@ -126,10 +124,10 @@ class RowBank {
     if (travels_ == Travels::nothing) return kernels_.fold[static_cast<int>(rule_)][last_](values, count, value, rows);
     kernels_.fold_pair[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, pair, add, step, rows);
   }
-  void fold_code_exact(const C* const* values, const P* const* pairs, int count, C* value, std::uint8_t* codes, P add,
-                       P step, const RowRun& rows) const {
-    const auto& kernels = kernels_.fold_code_exact[rule_ == MaxRule::absent ? 1 : 0];
-    kernels[last_](values, pairs, count, value, codes, add, step, rows);
+  void fold_pair_exact(const C* const* values, const P* const* pairs, int count, C* value,
+                       typename Kernels::Carried* pair, P add, P step, const RowRun& rows) const {
+    const auto& kernels = kernels_.fold_pair_exact[rule_ == MaxRule::absent ? 1 : 0];
+    kernels[last_](values, pairs, count, value, pair, add, step, rows);
   }
   void fold_exact(const C* const* values, int count, C* value, const RowRun& rows) const {
     kernels_.fold_exact[static_cast<int>(rule_)][last_](values, count, value, rows);
@@ -166,35 +164,48 @@ class RowBank {
     }
   }
 
-  // Whether there is a kernel for windows straight from such rows.
-  bool small_windows(Index row_step, Index step) const noexcept {
+  // Whether the cells of a row follow each other in memory, and the rows lie whole items apart.
+  bool dense_rows(Index row_step, Index step) const noexcept {
     constexpr Index item = static_cast<Index>(sizeof(C));
-    return std::is_same_v<T, C> && shape_.lanes == 1 && step == item && row_step % item == 0 && axis_.dilation == 1 &&
-           (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 &&
-           (travels_ == Travels::nothing || (travels_ == Travels::code && relative_));
+    return std::is_same_v<T, C> && shape_.lanes == 1 && step == item && row_step % item == 0;
+  }
+  static Index row_step(const Plane& plane, int row_axis) noexcept { return row_axis < 0 ? 0 : plane.strides[row_axis]; }
+
+  // Whether there is a kernel for windows straight from such rows.
+  bool small_windows(const MaxPlane& plane, int row_axis) const noexcept {
+    const auto dense = [&](const Plane& p) { return dense_rows(row_step(p, row_axis), p.strides[row_axis + 1]); };
+    return axis_.dilation == 1 && (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 && dense(plane.x) &&
+           (travels_ == Travels::nothing || (travels_ == Travels::code && relative_) ||
+            (travels_ == Travels::tangent && dense(plane.tangent)));
   }
 
-  Contents fold_small(const C* x, Index row_step, Index rows) {
-    using Code = typename WindowKernels<C>::Code;
-    const WindowKernels<C>& kernels = kernels_.windows[axis_.stride - 1];
-    const auto* kernel = travels_ == Travels::nothing ? kernels.plain : kernels.paired;
-    Code* codes = nullptr;
-    if constexpr (std::is_same_v<P, Code>) codes = pairs_.data();
-    return kernel[axis_.kernel - 2][last_](x, values_.data(), codes,
-                                           {rows, axis_.size, axis_.before, axis_.output, row_step, shape_.pitch});
+  Contents fold_small(const MaxPlane& plane, int row_axis, const char* x, const char* tangent) {
+    constexpr Index item = static_cast<Index>(sizeof(C));
+    const WindowKernels<C, P>& kernels = kernels_.windows[axis_.stride - 1];
+    const Index step = row_step(plane.x, row_axis);
+    const auto* const cells = reinterpret_cast<const C*>(x + begin_ * step);
+    WindowRun run{end_ - begin_, axis_.size, axis_.before, axis_.output, step / item, shape_.pitch, 0};
+    const auto kernel = axis_.kernel - 2;
+    if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, values_.data(), run);
+    const P* tangents = nullptr;
+    if (travels_ == Travels::tangent) {
+      const Index beside = row_step(plane.tangent, row_axis);
+      tangents = reinterpret_cast<const P*>(tangent + begin_ * beside);
+      run.pair_step = beside / item;
+    }
+    return kernels.paired[kernel][last_](cells, tangents, values_.data(), pairs_.data(), run);
   }
 
   // The first step of the doubling straight from such rows.
   bool first_step_in_place(Index row_step, Index step) const noexcept {
-    constexpr Index item = static_cast<Index>(sizeof(C));
-    return std::is_same_v<T, C> && rule_ == MaxRule::clean && windows_.doubling() && shape_.lanes == 1 && step == item &&
-           row_step % item == 0 && axis_.dilation == 1 && travels_ == Travels::nothing;
+    return rule_ == MaxRule::clean && windows_.doubling() && dense_rows(row_step, step) && axis_.dilation == 1 &&
+           travels_ == Travels::nothing;
   }
   Contents first_step(const char* x, Index row_step, Index rows) {
     const Index dense = (axis_.output - 1) * axis_.stride + 1 + axis_.kernel - kMostJoined;
     const auto kernel = kernels_.windows[0].plain[kMostJoined - 2][last_];
-    return kernel(reinterpret_cast<const C*>(x), scratch_[0].data(), nullptr,
-                  {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch});
+    return kernel(reinterpret_cast<const C*>(x), scratch_[0].data(),
+                  {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch, 0});
   }
 
   // The windows of a row straight from the array, cut where they meet padding.

@@ -190,11 +190,7 @@ class Separable final : public PlaneEngine {
         const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
         const bool stream = part_.stream && rows.to_step == n;
         char* const target = part_.out.data + o * out[0];
-        C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
-        if (finish_dense(values, o, count, rows)) {
-          if (stream) stream_.copy(reinterpret_cast<const char*>(values), target, run * n * item);
-          return;
-        }
+        if (finish_dense(target, o, count, rows, stream)) return;
       }
     }
     fold(0, o, run, count, result_.value(0), result_.pair(0));
@@ -204,18 +200,33 @@ class Separable final : public PlaneEngine {
     }
   }
 
-  // The same, densely: values there, and codes into their bytes. False if something else travels.
-  bool finish_dense(C* values, Index o, int count, const RowRun& rows) {
+  // The same, densely: values there, tangents like them, codes into their bytes. False if something else travels.
+  bool finish_dense(char* target, Index o, int count, const RowRun& rows, bool stream) {
     const VerticalAxis<C, P>& level = levels_[0];
-    const Index* codes = part_.winners.strides;
+    C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
+    const auto put = [&](const void* made, char* place) {
+      if (stream)
+        stream_.copy(static_cast<const char*>(made), place, rows.count * rows.items * static_cast<Index>(sizeof(C)));
+    };
+    const auto fold = [&](auto* pairs) {
+      bank_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
+                            code_step(0), rows);
+    };
     if (!paired()) {
       bank_.fold_exact(level.values.data(), count, values, rows);
-      return true;
+    } else if constexpr (std::is_floating_point_v<P>) {
+      const Index* const steps = part_.out_tangent.strides;
+      if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
+      char* const beside = part_.out_tangent.data + o * steps[0];
+      P* const pairs = stream ? result_.pair(0) : reinterpret_cast<P*>(beside);
+      fold(pairs);
+      put(pairs, beside);
+    } else {
+      const Index* const steps = part_.winners.strides;
+      if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step) return false;
+      fold(reinterpret_cast<std::uint8_t*>(part_.winners.data + o * steps[0]));
     }
-    if (!coordinates_.relative || part_.winner_bytes != 1 || codes[1] != lanes_ || codes[0] != rows.to_step) return false;
-    auto* bytes = reinterpret_cast<std::uint8_t*>(part_.winners.data + o * codes[0]);
-    bank_.fold_code_exact(level.values.data(), level.pairs.data(), count, values, bytes, code_start(0, o), code_step(0),
-                          rows);
+    put(values, target);
     return true;
   }
 

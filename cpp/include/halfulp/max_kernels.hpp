@@ -27,7 +27,8 @@ struct RowRun {
   std::int64_t to_step = 0;
 };
 
-// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding.
+// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels with
+// the cells, if it is read at all, lies in rows `pair_step` apart.
 struct WindowRun {
   std::int64_t rows = 1;
   std::int64_t cells = 0;
@@ -35,6 +36,7 @@ struct WindowRun {
   std::int64_t outputs = 0;
   std::int64_t from_step = 0;
   std::int64_t to_step = 0;
+  std::int64_t pair_step = 0;
 };
 
 // What loses against every cell of a clean row.
@@ -45,14 +47,14 @@ constexpr C lowest_value() noexcept {
 }
 
 // The maxima of windows of two to four cells of clean rows, and what the rows held, for one stride. The paired ones also
-// store the number of the winning tap. Rows of `out` may be written up to a whole vector.
-template <class C>
+// store what travels with the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be written up
+// to a whole vector.
+template <class C, class P>
 struct WindowKernels {
-  // An integer as wide as C.
-  using Code = std::conditional_t<sizeof(C) == 8, std::int64_t, std::int32_t>;
-  using Kernel = Contents (*)(const C* source, C* out, Code* pairs, const WindowRun& run);
-  Kernel plain[3][2];   // [cells - 2][last]
-  Kernel paired[2][2];  // two or three cells; null unless C is floating
+  using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
+  using Paired = Contents (*)(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& run);
+  Plain plain[3][2];    // [cells - 2][last]
+  Paired paired[2][2];  // two or three cells; null unless C is floating
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and then
@@ -79,13 +81,14 @@ struct MaxRowKernels {
   // integer. Without pairs only these travel.
   using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                             const RowRun& rows);
-  // The same with integers that fit in a byte, and no element written past the rows.
-  using FoldCode = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add,
-                            P step, const RowRun& rows);
+  // The same with no element written past the rows; integers must fit in a byte.
+  using Carried = std::conditional_t<std::is_floating_point_v<P>, P, std::uint8_t>;
+  using FoldPairExact = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, Carried* out_pair, P add,
+                                 P step, const RowRun& rows);
   Fold fold[3][2];  // [rule][last]
   Fold fold_exact[3][2];
   FoldPair fold_pair[2][2];  // clean and absent
-  FoldCode fold_code_exact[2][2];
+  FoldPairExact fold_pair_exact[2][2];
   // The largest of n >= 1 values, in any order: of zeros either.
   C (*largest[3])(const C* values, std::int64_t n);  // [rule]
   // Copies rows and tells what they hold.
@@ -93,7 +96,7 @@ struct MaxRowKernels {
   // Deals the items of rows out to two or three targets in turn.
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
-  WindowKernels<C> windows[2];  // [stride - 1]
+  WindowKernels<C, P> windows[2];  // [stride - 1]
   // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart.
   void (*suffixes[3][2])(C* rows, const RowRun& run);  // [rule][last]
   // A run of sliding windows; no element past the items is written.

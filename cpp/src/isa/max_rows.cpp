@@ -195,14 +195,17 @@ template <class P>
 inline void store_bytes(std::uint8_t* target, P v, int64_t) { *target = static_cast<std::uint8_t>(v); }
 #endif
 
+template <class C, class P>
+using Carried = typename MaxRowKernels<C, P>::Carried;
+
 template <class C, class P, MaxRule Rule, bool Last, int Count>
-void fold_code_counted(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add,
-                       P step, const RowRun& rows) {
+void fold_pair_exact_counted(const C* const* taps, const P* const* pairs, int count, C* out, Carried<C, P>* out_pair,
+                             P add, P step, const RowRun& rows) {
   const int64_t n = rows.items;
   for (int64_t r = 0; r < rows.count; ++r) {
     const PairFold<C, P, Rule, Last, Count, true> fold(taps, pairs, count, add, step, r * rows.from_step);
     C* const target = out + r * rows.to_step;
-    std::uint8_t* const bytes = codes + r * rows.to_step;
+    Carried<C, P>* const carried = out_pair + r * rows.to_step;
     // The last vector ends at n and overlaps its neighbour, if the row is long enough.
     for (int64_t next = 0; next < n; next += kLanes<C>) {
       const int64_t i = n >= kLanes<C> && next + kLanes<C> > n ? n - kLanes<C> : next;
@@ -211,18 +214,21 @@ void fold_code_counted(const C* const* taps, const P* const* pairs, int count, C
       fold(i, best, pair);
       if (n >= kLanes<C>) store(target + i, best);
       else store_first<C>(target, best, n);
-      store_bytes<P>(bytes + i, pair, n - i);
+      if constexpr (!std::is_floating_point_v<P>) store_bytes<P>(carried + i, pair, n - i);
+      else if (n >= kLanes<C>) store(carried + i, pair);
+      else store_first<P>(carried, pair, n);
     }
   }
 }
 
 template <class C, class P, MaxRule Rule, bool Last>
-void fold_code(const C* const* taps, const P* const* pairs, int count, C* out, std::uint8_t* codes, P add, P step,
-               const RowRun& rows) {
-  if constexpr (std::is_floating_point_v<C> && !std::is_floating_point_v<P>) {
-    if (count == 2) return fold_code_counted<C, P, Rule, Last, 2>(taps, pairs, count, out, codes, add, step, rows);
-    if (count == 3) return fold_code_counted<C, P, Rule, Last, 3>(taps, pairs, count, out, codes, add, step, rows);
-    fold_code_counted<C, P, Rule, Last, 0>(taps, pairs, count, out, codes, add, step, rows);
+void fold_pair_exact(const C* const* taps, const P* const* pairs, int count, C* out, Carried<C, P>* out_pair, P add,
+                     P step, const RowRun& rows) {
+  if constexpr (std::is_floating_point_v<C>) {
+    const auto fold = count == 2   ? fold_pair_exact_counted<C, P, Rule, Last, 2>
+                      : count == 3 ? fold_pair_exact_counted<C, P, Rule, Last, 3>
+                                   : fold_pair_exact_counted<C, P, Rule, Last, 0>;
+    fold(taps, pairs, count, out, out_pair, add, step, rows);
   }
 }
 
@@ -344,13 +350,13 @@ constexpr MaxRowKernels<C, P> kernels() {
            {fold<C, nan, false, true>, fold<C, nan, true, true>}},
           {{fold_pair<C, P, clean, false>, fold_pair<C, P, clean, true>},
            {fold_pair<C, P, absent, false>, fold_pair<C, P, absent, true>}},
-          {{fold_code<C, P, clean, false>, fold_code<C, P, clean, true>},
-           {fold_code<C, P, absent, false>, fold_code<C, P, absent, true>}},
+          {{fold_pair_exact<C, P, clean, false>, fold_pair_exact<C, P, clean, true>},
+           {fold_pair_exact<C, P, absent, false>, fold_pair_exact<C, P, absent, true>}},
           {largest<C, clean>, largest<C, absent>, largest<C, nan>},
           copy<C>,
           deal<C, 2>,
           deal<C, 3>,
-          {window_kernels<C, 1>(), window_kernels<C, 2>()},
+          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
           {{suffixes<C, clean, false>, suffixes<C, clean, true>},
            {suffixes<C, absent, false>, suffixes<C, absent, true>},
            {suffixes<C, nan, false>, suffixes<C, nan, true>}},

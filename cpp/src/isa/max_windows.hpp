@@ -22,54 +22,70 @@ struct WindowEdge {
   Within<C> within[Groups * Stride];
 };
 
-// The windows of kLanes neighbouring outputs.
-template <class C, bool Last, int Stride, int Count, bool Paired>
+// What travels with the maxima where nothing does.
+struct Nothing {};
+
+// The windows of kLanes neighbouring outputs. P: a tangent, the number of the tap, or nothing.
+template <class C, class P, bool Last, int Stride, int Count>
 class WindowFold {
  public:
-  using P = int_like<C>;
+  static constexpr bool kTangents = std::is_floating_point_v<P>, kPaired = !std::is_same_v<P, Nothing>;
   static constexpr int kGroups = (Count - 1) / Stride + 1;  // of Stride vectors each, `Stride` cells apart
   static constexpr int64_t kReach = Stride * (kLanes<C> + kGroups - 1);  // cells read
 
+  using Pair = Vector<std::conditional_t<kPaired, P, C>>;
   Vector<C> best;
-  Vector<P> pair;
+  Pair pair;
 
-  void inner(const C* row, int64_t first, NanWatch<C>& watch) {
+  void inner(const C* row, const P* tangents, int64_t first, NanWatch<C>& watch) {
     Vector<C> v[kGroups * Stride];
-    for (int i = 0; i < kGroups * Stride; ++i) v[i] = load(row + first + WindowEdge<C, Stride, kGroups>::offset(i));
+    Pair u[kGroups * Stride];
+    for (int i = 0; i < kGroups * Stride; ++i) {
+      v[i] = load(row + first + WindowEdge<C, Stride, kGroups>::offset(i));
+      if constexpr (kTangents) u[i] = load(tangents + first + WindowEdge<C, Stride, kGroups>::offset(i));
+    }
     for (int s = 0; s < Stride; ++s) watch.see(v[s]);  // the next vector of outputs looks at the rest
-    fold(v, std::make_integer_sequence<int, Count - 1>{});
+    fold(v, u, std::make_integer_sequence<int, Count - 1>{});
   }
 
   // At an end of a row, from cell `first` of `edge` on.
   template <class Edge>
-  void outer(const C* row, const Edge& edge, NanWatch<C>& watch) {
+  void outer(const C* row, const P* tangents, const Edge& edge, NanWatch<C>& watch) {
     Vector<C> v[kGroups * Stride];
+    Pair u[kGroups * Stride];
     for (int i = 0; i < kGroups * Stride; ++i) {
       const Vector<C> cells = edge.within[i].or_zero(row + edge.first + Edge::offset(i));
       watch.see(cells);
       v[i] = edge.within[i].or_else(cells, splat(lowest_value<C>()));
+      if constexpr (kTangents) u[i] = edge.within[i].or_zero(tangents + edge.first + Edge::offset(i));
     }
-    fold(v, std::make_integer_sequence<int, Count - 1>{});
+    fold(v, u, std::make_integer_sequence<int, Count - 1>{});
   }
 
  private:
   template <int... T>
-  void fold(const Vector<C>* v, std::integer_sequence<int, T...>) {
+  void fold(const Vector<C>* v, const Pair* u, std::integer_sequence<int, T...>) {
     best = every<C, Stride, 0>(v);
-    if constexpr (Paired) pair = splat(P{0});
-    (join<T + 1>(every<C, Stride, (T + 1) % Stride>(v + (T + 1) / Stride * Stride)), ...);
+    if constexpr (kPaired) pair = pair_of<0>(u);
+    (join<T + 1>(v, u), ...);
   }
   template <int Tap>
-  void join(const Vector<C>& x) {
+  void join(const Vector<C>* v, const Pair* u) {
+    const Vector<C> x = every<C, Stride, Tap % Stride>(v + Tap / Stride * Stride);
     const auto mask = takes_over<C, MaxRule::clean, Last>(x, best);
     best = select(mask, x, best);
-    if constexpr (Paired) pair = select(mask, splat(static_cast<P>(Tap)), pair);
+    if constexpr (kPaired) pair = select(mask, pair_of<Tap>(u), pair);
+  }
+  template <int Tap>
+  static Pair pair_of(const Pair* u) {
+    if constexpr (kTangents) return every<C, Stride, Tap % Stride>(u + Tap / Stride * Stride);
+    else return splat(static_cast<P>(Tap));
   }
 };
 
-template <class C, bool Last, int Stride, int Count, bool Paired>
-Contents windows(const C* source, C* out, typename WindowKernels<C>::Code* pairs, const WindowRun& given) {
-  using Fold = WindowFold<C, Last, Stride, Count, Paired>;
+template <class C, class P, bool Last, int Stride, int Count>
+Contents fold_windows(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& given) {
+  using Fold = WindowFold<C, P, Last, Stride, Count>;
   using Edge = WindowEdge<C, Stride, Fold::kGroups>;
   const WindowRun run = given;
   // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one. Edges are
@@ -81,43 +97,50 @@ Contents windows(const C* source, C* out, typename WindowKernels<C>::Code* pairs
   NanWatch<C> watch;
   for (int64_t r = 0; r < run.rows; ++r) {
     const C* const row = source + r * run.from_step;
+    const P* const beside = Fold::kTangents ? tangents + r * run.pair_step : nullptr;
     prefetch_row(row, run.cells);
+    if constexpr (Fold::kTangents) prefetch_row(beside, run.cells);
     const auto finish = [&](int64_t o, const Fold& fold) {
       store(out + r * run.to_step + o, fold.best);
-      if constexpr (Paired) store(pairs + r * run.to_step + o, fold.pair);
+      if constexpr (Fold::kPaired) store(pairs + r * run.to_step + o, fold.pair);
     };
     Fold fold;
     if (last > 0) {
-      fold.outer(row, begin, watch);
+      fold.outer(row, beside, begin, watch);
       finish(0, fold);
     }
     for (int64_t o = kLanes<C>; o < last; o += kLanes<C>) {
       const int64_t first = Stride * o - run.before;
-      if (first >= 0 && first + Fold::kReach <= run.cells) fold.inner(row, first, watch);
-      else fold.outer(row, o == before_last ? before_end : edge_at(o), watch);
+      if (first >= 0 && first + Fold::kReach <= run.cells) fold.inner(row, beside, first, watch);
+      else fold.outer(row, beside, o == before_last ? before_end : edge_at(o), watch);
       finish(o, fold);
     }
-    fold.outer(row, end, watch);
+    fold.outer(row, beside, end, watch);
     finish(last, fold);
   }
   return watch.found();
 }
 
-template <class C, int Stride>
-constexpr WindowKernels<C> window_kernels() {
-  WindowKernels<C> table{{{windows<C, false, Stride, 2, false>, windows<C, true, Stride, 2, false>},
-                          {windows<C, false, Stride, 3, false>, windows<C, true, Stride, 3, false>},
-                          {nullptr, nullptr}},
-                         {}};
+template <class C, bool Last, int Stride, int Count>
+Contents plain_windows(const C* source, C* out, const WindowRun& run) {
+  return fold_windows<C, Nothing, Last, Stride, Count>(source, nullptr, out, nullptr, run);
+}
+
+template <class C, class P, int Stride>
+constexpr WindowKernels<C, P> window_kernels() {
+  WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, true, Stride, 2>},
+                             {plain_windows<C, false, Stride, 3>, plain_windows<C, true, Stride, 3>},
+                             {nullptr, nullptr}},
+                            {}};
   if constexpr (Stride == 1) {  // the first step towards large windows
-    table.plain[2][0] = windows<C, false, Stride, 4, false>;
-    table.plain[2][1] = windows<C, true, Stride, 4, false>;
+    table.plain[2][0] = plain_windows<C, false, Stride, 4>;
+    table.plain[2][1] = plain_windows<C, true, Stride, 4>;
   }
   if constexpr (std::is_floating_point_v<C>) {
-    table.paired[0][0] = windows<C, false, Stride, 2, true>;
-    table.paired[0][1] = windows<C, true, Stride, 2, true>;
-    table.paired[1][0] = windows<C, false, Stride, 3, true>;
-    table.paired[1][1] = windows<C, true, Stride, 3, true>;
+    table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
+    table.paired[0][1] = fold_windows<C, P, true, Stride, 2>;
+    table.paired[1][0] = fold_windows<C, P, false, Stride, 3>;
+    table.paired[1][1] = fold_windows<C, P, true, Stride, 3>;
   }
   return table;
 }
