@@ -74,14 +74,14 @@ class Gather final : public GatherEngine {
     // Long rows are cut, short ones taken together.
     const Index fitting = kBandBytes / static_cast<Index>(sizeof(C)) / lanes_;
     band_columns_ = std::min(columns_.size, std::max<Index>(1, fitting / columns_.stride) * columns_.stride);
-    band_rows_ = std::clamp<Index>(fitting / band_columns_ / rows_.stride * rows_.stride, rows_.stride,
-                                   std::max(rows_.stride, rows_.size));
+    const Index rows = std::max<Index>(1, fitting / band_columns_);
+    const Index bands = (rows_.size + rows - 1) / rows;  // of about equal size
+    band_rows_ = ((rows_.size + bands - 1) / bands + rows_.stride - 1) / rows_.stride * rows_.stride;
     sums_.assign(padded_length<C>(band_columns_ * lanes_) * band_rows_ + kRowSlack, C{});
     if (!std::is_same_v<T, C>) narrowed_.assign(band_columns_ * lanes_ * band_rows_ + kRowSlack, T{});
     ways_.resize(static_cast<std::size_t>(columns_.stride));
     const auto terms = static_cast<std::size_t>(columns_.stride * most_terms_);
-    term_g_.resize(terms);
-    term_codes_.resize(terms);
+    places_.resize(terms);
     ids_.resize(terms);
   }
 
@@ -196,6 +196,7 @@ class Gather final : public GatherEngine {
     const Index items = pitch_ * loaded_rows_ * static_cast<Index>(met_.size()) + kRowSlack;
     if (items > capacity_) {
       g_.assign(items, C{});
+      if (widens()) wide_g_.assign(items, 0.0);
       codes_.assign(items, kNobody);
       capacity_ = items;
     }
@@ -220,6 +221,10 @@ class Gather final : public GatherEngine {
     const char* codes = slice.codes + row * code_step + column * code_stride;
     for (Index r = 0; r < rows; ++r)
       read_row<std::uint8_t>(codes + r * code_step, code_stride, places, codes_.data() + to + r * pitch_);
+    if (plane_->stream) {  // what the next band will need, if nothing lies between
+      prefetch_bytes(codes + rows * code_step, rows * places * lanes_);
+      prefetch_bytes(g + rows * g_step, rows * places * lanes_ * static_cast<Index>(sizeof(T)));
+    }
     const RowRun inside{rows, places * lanes_, pitch_, pitch_};
     if constexpr (std::is_same_v<T, C>) {
       constexpr Index item = sizeof(T);
@@ -243,9 +248,11 @@ class Gather final : public GatherEngine {
   }
 
   void copy(const C* source, Index to, const RowRun& rows, ExponentRange& range) const {
-    if constexpr (kDouble) kernels_.copy_f64(source, g_.data() + to, rows, range);
-    else kernels_.copy_f32(source, g_.data() + to, rows, range);
+    double* const wide = widens() ? wide_g_.data() + to : nullptr;
+    if constexpr (kDouble) kernels_.copy_f64(source, g_.data() + to, wide, rows, range);
+    else kernels_.copy_f32(source, g_.data() + to, wide, rows, range);
   }
+  bool widens() const noexcept { return !kDouble && most_terms_ > 2; }
 
   // Whether every sum of these terms is exact in double, or else (always for double terms) in two doubles, which
   // `wide_` then says: the bits of all terms and sums lie in a window that fits.
@@ -305,7 +312,7 @@ class Gather final : public GatherEngine {
   void collect(Index way, Index y, Index offset, Index x, Index end) {
     Index t = way * most_terms_;
     GatherTerms<C>& terms = ways_[static_cast<std::size_t>(way)];
-    terms = {term_g_.data() + t, term_codes_.data() + t, ids_.data() + t, 0};
+    terms = {g_.data(), wide_g_.data(), codes_.data(), places_.data() + t, ids_.data() + t, 0};
     if (x >= end) return;
     const Index top = rows_.place(y) - first_row_, left = columns_.place(x) - first_column_;
     for (const Slice& slice : met_) {
@@ -314,10 +321,8 @@ class Gather final : public GatherEngine {
         const Index row = offset + (slot + top + down.shift) * pitch_;
         const Index code = (slice.code * row_kernel_ + down.offset) * column_kernel_;
         for (const Tap& along : columns_.of(x)) {
-          const Index place = row + (left + along.shift) * lanes_;
           const auto i = static_cast<std::size_t>(t++);
-          term_g_[i] = g_.data() + place;
-          term_codes_[i] = codes_.data() + place;
+          places_[i] = row + (left + along.shift) * lanes_;
           ids_[i] = static_cast<std::uint8_t>(code + along.offset);
           ++terms.count;
         }
@@ -339,12 +344,12 @@ class Gather final : public GatherEngine {
   // The loaded windows: their rows, from first_row_ and first_column_ on, slice after slice.
   Index first_row_ = 0, first_column_ = 0, loaded_rows_ = 0, pitch_ = 0, capacity_ = 0;
   RowBuffer<C> g_;
+  RowBuffer<double> wide_g_;
   RowBuffer<std::uint8_t> codes_;
   RowBuffer<C> sums_;
   RowBuffer<T> narrowed_;
   std::vector<GatherTerms<C>> ways_;
-  std::vector<const C*> term_g_;
-  std::vector<const std::uint8_t*> term_codes_;
+  std::vector<Index> places_;
   std::vector<std::uint8_t> ids_;
 };
 

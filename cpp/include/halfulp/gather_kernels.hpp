@@ -15,11 +15,14 @@ struct ExponentRange {
   std::uint64_t largest = 0;
 };
 
-// What may meet in a cell: term t gives g[t][i] to the i-th cell if codes[t][i] is ids[t].
+// What may meet in a cell: term t gives g[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t]. `wide` is g in
+// double; it may be null if no class has more than two terms.
 template <class C>
 struct GatherTerms {
-  const C* const* g = nullptr;
-  const std::uint8_t* const* codes = nullptr;
+  const C* g = nullptr;
+  const double* wide = nullptr;
+  const std::uint8_t* codes = nullptr;
+  const std::int64_t* places = nullptr;
   const std::uint8_t* ids = nullptr;
   int count = 0;
 };
@@ -37,9 +40,10 @@ struct GatherKernels {
   // between.
   GatherRows<float> f32, f32_odd, f32_wide, f32_wide_odd;
   GatherRows<double> f64;
-  // Copies rows and widens the range by their values.
-  void (*copy_f32)(const float* source, float* target, const RowRun& rows, ExponentRange& range);
-  void (*copy_f64)(const double* source, double* target, const RowRun& rows, ExponentRange& range);
+  // Copies rows, also in double unless `wide` is null, and widens the range by their values. Up to a vector more may be
+  // written to `wide`.
+  void (*copy_f32)(const float* source, float* target, double* wide, const RowRun& rows, ExponentRange& range);
+  void (*copy_f64)(const double* source, double* target, double* wide, const RowRun& rows, ExponentRange& range);
 };
 
 HALFULP_KERNEL_TABLE(GatherKernels, gather_kernels)

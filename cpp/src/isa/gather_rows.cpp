@@ -91,11 +91,30 @@ inline Vector<double> to_odd(const Vector<double>& x) {
   return reinterpret<Vector<double>>((bits & ~lost) | (((bits & lost) + lost) & (lost + 1)));
 }
 
-// A sum starts with -0, which changes nothing, and so does an absent term.
+// Those of the lower and upper half of the lanes of floats, for their doubles.
+#if defined(HALFULP_MASKS)
+inline __mmask8 lower(__mmask16 mask) { return static_cast<__mmask8>(mask); }
+inline __mmask8 upper(__mmask16 mask) { return static_cast<__mmask8>(mask >> 8); }
+#elif defined(__GNUC__) || defined(__clang__)
+typedef std::int32_t HalfMask __attribute__((vector_size(kVectorBytes / 2)));
+inline Lanes<double> lower(const Lanes<float>& mask) {
+  return __builtin_convertvector((part<0, HalfMask>(mask, mask, HalfLanes{})), Lanes<double>);
+}
+inline Lanes<double> upper(const Lanes<float>& mask) {
+  return __builtin_convertvector((part<kLanes<double>, HalfMask>(mask, mask, HalfLanes{})), Lanes<double>);
+}
+#else
+inline bool lower(bool mask) { return mask; }
+inline bool upper(bool) { return false; }
+#endif
+
+// A sum starts with -0, which changes nothing, and so does an absent term. Terms are at `place` of g and of g in double.
 template <class C>
 class ShortSum {  // of at most two terms
  public:
-  void add(const Lanes<C>& mine, const C* g) { sum_ += pick(mine, load(g), -splat(C{})); }
+  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
+    sum_ += pick(mine, load(terms.g + place), -splat(C{}));
+  }
   Vector<C> rounded() const { return sum_; }
 
  private:
@@ -113,6 +132,7 @@ class TwoDoubles {
     low_ = select(error != Vector<double>{}, low_ + error, low_);
     high_ = sum;
   }
+  void add(const Lanes<double>& mine, const double* x) { add(pick(mine, load(x), -splat(0.0))); }
   Vector<double> nearest() const { return high_ + low_; }
   // The last bit set if anything is lost: of the two neighbours of a sum that is no double, the odd one.
   Vector<double> odd() const {
@@ -129,69 +149,60 @@ class TwoDoubles {
   Vector<double> high_ = -splat(0.0), low_ = -splat(0.0);
 };
 
-template <class C, Long Way>
-class LongSum {  // of floats, exact in double
+class OneDouble {
  public:
-  void add(const Lanes<float>& mine, const float* g) {
+  void add(const Lanes<double>& mine, const double* x) {
 #if defined(HALFULP_MASKS)
-    // Masked with all lanes: GCC 12 warns about an undefined value in the plain conversion.
-    const __m512d low = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(g));
-    const __m512d high = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(g + 8));
-    low_ = _mm512_mask_add_pd(low_, static_cast<__mmask8>(mine), low_, low);
-    high_ = _mm512_mask_add_pd(high_, static_cast<__mmask8>(mine >> 8), high_, high);
+    sum_ = _mm512_mask_add_pd(sum_, mine, sum_, load(x));
 #else
-    const Vector<float> v = pick(mine, load(g), -splat(0.0f));
-    low_ += widen_low(v);
-    high_ += widen_high(v);
+    sum_ += pick(mine, load(x), -splat(0.0));
 #endif
   }
-  Vector<float> rounded() const { return is_odd(Way) ? narrow(to_odd(low_), to_odd(high_)) : narrow(low_, high_); }
+  Vector<double> odd() const { return sum_; }
 
  private:
-  Vector<double> low_ = -splat(0.0), high_ = -splat(0.0);
+  Vector<double> sum_ = -splat(0.0);
 };
 
-template <Long Way>
-  requires(is_wide(Way))
-class LongSum<float, Way> {
+template <class C, Long Way>
+class LongSum {  // of floats, exact in one or two doubles
  public:
-  void add(const Lanes<float>& mine, const float* g) {
-    const Vector<float> v = pick(mine, load(g), -splat(0.0f));
-    low_.add(widen_low(v));
-    high_.add(widen_high(v));
+  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
+    low_.add(lower(mine), terms.wide + place);
+    high_.add(upper(mine), terms.wide + place + kLanes<double>);
   }
-  Vector<float> rounded() const {
+  Vector<C> rounded() const {
     const Vector<double> low = low_.odd(), high = high_.odd();
     return is_odd(Way) ? narrow(to_odd(low), to_odd(high)) : narrow(low, high);
   }
 
  private:
-  TwoDoubles low_, high_;
+  std::conditional_t<is_wide(Way), TwoDoubles, OneDouble> low_, high_;
 };
 
 template <Long Way>
 class LongSum<double, Way> {
  public:
-  void add(const Lanes<double>& mine, const double* g) { sum_.add(pick(mine, load(g), -splat(0.0))); }
+  void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t place) { sum_.add(mine, terms.g + place); }
   Vector<double> rounded() const { return sum_.nearest(); }
 
  private:
   TwoDoubles sum_;
 };
 
-// The terms of one class in a row of cells. Count: how many there are, if that is known to the compiler, which then
-// keeps everything about them in registers; else -1.
+// The terms of one class of cells. Count: how many there are, if that is known to the compiler, which then keeps
+// everything about them in registers; else -1.
 template <class C, Long Rounding, int Count>
 class Sums {
  public:
-  Sums(const GatherTerms<C>& terms, int64_t offset) : terms_(terms), offset_(offset) {
+  explicit Sums(const GatherTerms<C>& terms) : terms_(terms) {
     for (int t = 0; t < Count; ++t) {
-      g_[t] = terms.g[t] + offset;
-      codes_[t] = terms.codes[t] + offset;
+      places_[t] = terms.places[t];
       ids_[t] = terms.ids[t];
     }
   }
 
+  // Those of cells i and on.
   Vector<C> operator()(int64_t i) const {
     if (Count > 2 || (Count < 0 && terms_.count > 2)) return total<LongSum<C, Rounding>>(i);
     return total<ShortSum<C>>(i);
@@ -203,19 +214,16 @@ class Sums {
     Lanes<C> any{};
     Sum sum;
     for (int t = 0; t < (Count > 0 ? Count : terms_.count); ++t) {
-      const C* const g = Count > 0 ? g_[t] : terms_.g[t] + offset_;
-      const uint8_t* const codes = Count > 0 ? codes_[t] : terms_.codes[t] + offset_;
-      const Lanes<C> mine = won<C>(codes + i, Count > 0 ? ids_[t] : terms_.ids[t]);
+      const int64_t place = i + (Count > 0 ? places_[t] : terms_.places[t]);
+      const Lanes<C> mine = won<C>(terms_.codes + place, Count > 0 ? ids_[t] : terms_.ids[t]);
       any = static_cast<Lanes<C>>(any | mine);
-      sum.add(mine, g + i);
+      sum.add(mine, terms_, place);
     }
     return pick(any, sum.rounded(), Vector<C>{});
   }
 
   GatherTerms<C> terms_;
-  int64_t offset_;
-  const C* g_[Count > 0 ? Count : 1];
-  const uint8_t* codes_[Count > 0 ? Count : 1];
+  int64_t places_[Count > 0 ? Count : 1];
   uint8_t ids_[Count > 0 ? Count : 1];
 };
 
@@ -233,10 +241,11 @@ inline void put_first(C* target, const Vector<C>& v, int64_t left, bool past_cac
 
 template <class C, Long Rounding, int Count>
 void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows, bool past) {
+  const Sums<C, Rounding, Count> sums(terms);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const Sums<C, Rounding, Count> sums(terms, r * rows.from_step);
+    const int64_t from = r * rows.from_step;
     C* const target = out + r * rows.to_step;
-    for (int64_t i = 0; i < rows.items; i += kLanes<C>) put_first<C>(target + i, sums(i), rows.items - i, past);
+    for (int64_t i = 0; i < rows.items; i += kLanes<C>) put_first<C>(target + i, sums(from + i), rows.items - i, past);
   }
 }
 
@@ -244,18 +253,19 @@ void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows, bool past)
 template <class C, Long Rounding, int First, int Second>
 void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
+  const Sums<C, Rounding, First> first(ways[0]);
+  const Sums<C, Rounding, Second> second(ways[1]);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const Sums<C, Rounding, First> first(ways[0], r * rows.from_step);
-    const Sums<C, Rounding, Second> second(ways[1], r * rows.from_step);
+    const int64_t from = r * rows.from_step;
     C* const target = out + r * rows.to_step;
     int64_t i = 0;
     for (; i + 2 * lanes <= rows.items; i += 2 * lanes) {
-      const Vector<C> a = first(i / 2), b = second(i / 2);
+      const Vector<C> a = first(from + i / 2), b = second(from + i / 2);
       put<C>(target + i, zip_low<C>(a, b), past);
       put<C>(target + i + lanes, zip_high<C>(a, b), past);
     }
     if (i == rows.items) continue;
-    const Vector<C> a = first(i / 2), b = second(i / 2);
+    const Vector<C> a = first(from + i / 2), b = second(from + i / 2);
     put_first<C>(target + i, zip_low<C>(a, b), rows.items - i, past);
     put_first<C>(target + i + lanes, zip_high<C>(a, b), rows.items - i - lanes, past);
   }
@@ -274,11 +284,11 @@ template <class C, Long Rounding, int Count>
 void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
   using Sequence = std::make_integer_sequence<int, kLanes<C>>;
+  const Sums<C, Rounding, Count> first(ways[0]), second(ways[1]), third(ways[2]);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const int64_t offset = r * rows.from_step;
-    const Sums<C, Rounding, Count> first(ways[0], offset), second(ways[1], offset), third(ways[2], offset);
+    const int64_t from = r * rows.from_step;
     for (int64_t i = 0; i < rows.items; i += 3 * lanes) {
-      const Vector<C> a = first(i / 3), b = second(i / 3), c = third(i / 3);
+      const Vector<C> a = first(from + i / 3), b = second(from + i / 3), c = third(from + i / 3);
       C* const target = out + r * rows.to_step + i;
       const int64_t left = rows.items - i;
       put_first<C>(target, zip_three<C, 0>(a, b, c, Sequence{}), left, past);
@@ -292,12 +302,12 @@ void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool pas
 // A class of a row among many, its sums put in place one by one.
 template <class C, Long Rounding, int Count>
 void spread(const GatherTerms<C>& terms, int64_t way_count, int64_t places, C* out, const RowRun& rows) {
+  const Sums<C, Rounding, Count> sums(terms);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const Sums<C, Rounding, Count> sums(terms, r * rows.from_step);
     C* const target = out + r * rows.to_step;
     for (int64_t i = 0; i < places; i += kLanes<C>) {
       C some[kLanes<C>];
-      store(some, sums(i));
+      store(some, sums(r * rows.from_step + i));
       for (int64_t j = 0; j < kLanes<C> && i + j < places; ++j) target[(i + j) * way_count] = some[j];
     }
   }
@@ -375,21 +385,29 @@ class RangeWatch {
 };
 
 template <class C>
-void copy(const C* source, C* target, const RowRun& rows, ExponentRange& range) {
+void copy(const C* source, C* target, double* wide, const RowRun& rows, ExponentRange& range) {
   RangeWatch<C> watch;
+  const auto see = [&](const Vector<C>& v, int64_t at) {
+    watch.see(v);
+    if constexpr (std::is_same_v<C, float>) {
+      if (wide == nullptr) return;
+      store(wide + at, widen_low(v));
+      if constexpr (kLanes<float> > 1) store(wide + at + kLanes<double>, widen_high(v));
+    }
+  };
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const from = source + r * rows.from_step;
-    C* const to = target + r * rows.to_step;
+    const int64_t to = r * rows.to_step;
     int64_t i = 0;
     for (; i + kLanes<C> <= rows.items; i += kLanes<C>) {
       const Vector<C> v = load(from + i);
-      watch.see(v);
-      store(to + i, v);
+      see(v, to + i);
+      store(target + to + i, v);
     }
     if (i == rows.items) continue;
     const Vector<C> rest = load_first(from + i, rows.items - i);
-    watch.see(rest);
-    store_first<C>(to + i, rest, rows.items - i);
+    see(rest, to + i);
+    store_first<C>(target + to + i, rest, rows.items - i);
   }
   watch.note(range);
 }
