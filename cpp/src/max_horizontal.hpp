@@ -1,9 +1,11 @@
 // The last axis of hard max: the windows of one row, whose cells a RowLoader has laid out.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
+#include "halfulp/max_pool.hpp"
 #include "row_buffer.hpp"
 
 namespace halfulp {
@@ -69,6 +71,27 @@ void run_doubling(const RowWindows& windows, Step&& step) {
     width = wider;
   }
 }
+
+// Doubling through real cells only. If all windows hold at least `width` of them, the windows of that width that start in
+// the row make up every one: one that would start before the row is the first of them, one that would end beyond it the
+// last. Zero if that does not hold.
+struct ClippedDoubling {
+  ClippedDoubling() = default;
+  ClippedDoubling(const Axis& axis, const MaxPlan::Spans& spans) {
+    if (axis.dilation != 1) return;
+    Index inner = kMostJoined;
+    while (inner * kMostJoined < axis.kernel) inner *= kMostJoined;
+    for (Index o = 0; o < axis.output; ++o)
+      if (spans.count[static_cast<std::size_t>(o)] < inner) return;
+    width = inner;
+    for (Index covered = 0; covered < axis.kernel; covered += width)
+      distances[count++] = std::min(covered, axis.kernel - width);
+  }
+
+  Index width = 0;
+  Index distances[kMostJoined] = {};
+  int count = 0;
+};
 
 // Every stride-th place of dense rows, in place.
 template <class C>

@@ -69,6 +69,7 @@ class RowBank {
     if (windows_.doubling())
       for (auto& scratch : scratch_) scratch.assign(items, C{});
     if (travels_ != Travels::nothing) prepare_pairs(Coordinates(plan, travels), items);
+    else if (windows_.doubling()) clipped_ = ClippedDoubling(axis_, spans_);
   }
 
   // The rule for values that come; padding then loses against every cell.
@@ -82,20 +83,25 @@ class RowBank {
   // Fills the bank with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is at x
   // and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
   Contents fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first, Index stop) {
+    return make(plane, row_axis, x, tangent, base, first, stop, values_.data(), pairs_.data());
+  }
+
+  // The same to another place, whose rows lie `pitch` items apart.
+  Contents make(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first,
+                Index stop, C* values, P* pairs) {
     begin_ = first;
     end_ = stop;
+    made_ = values;
+    made_pairs_ = pairs;
     const Index x_step = row_axis < 0 ? 0 : plane.x.strides[row_axis];
     if (in_place) {
       for (Index r = first; r < stop; ++r)
-        fold_places(x + r * x_step, plane.x.strides[row_axis + 1], values_.data() + (r - first) * shape_.pitch);
+        fold_places(x + r * x_step, plane.x.strides[row_axis + 1], made_ + (r - first) * shape_.pitch);
       return Contents::finite;
     }
     if (rule_ == MaxRule::clean && small_windows(plane, row_axis)) return fold_small(plane, row_axis, x, tangent);
-    if (first_step_in_place(x_step, plane.x.strides[row_axis + 1])) {
-      const Contents contents = first_step(x + first * x_step, x_step / static_cast<Index>(sizeof(C)), stop - first);
-      fold_rows(P{}, true);
-      return contents;
-    }
+    if (rule_ == MaxRule::clean && clipped_.width > 0 && dense_rows(x_step, plane.x.strides[row_axis + 1]))
+      return fold_clipped(reinterpret_cast<const C*>(x + first * x_step), x_step / static_cast<Index>(sizeof(C)));
     const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
       if (travels_ == Travels::tangent) {
@@ -186,26 +192,42 @@ class RowBank {
     const auto* const cells = reinterpret_cast<const C*>(x + begin_ * step);
     WindowRun run{end_ - begin_, axis_.size, axis_.before, axis_.output, step / item, shape_.pitch, 0};
     const auto kernel = axis_.kernel - 2;
-    if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, values_.data(), run);
+    if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, made_, run);
     const P* tangents = nullptr;
     if (travels_ == Travels::tangent) {
       const Index beside = row_step(plane.tangent, row_axis);
       tangents = reinterpret_cast<const P*>(tangent + begin_ * beside);
       run.pair_step = beside / item;
     }
-    return kernels.paired[kernel][last_](cells, tangents, values_.data(), pairs_.data(), run);
+    return kernels.paired[kernel][last_](cells, tangents, made_, made_pairs_, run);
   }
 
-  // The first step of the doubling straight from such rows.
-  bool first_step_in_place(Index row_step, Index step) const noexcept {
-    return rule_ == MaxRule::clean && windows_.doubling() && dense_rows(row_step, step) && axis_.dilation == 1 &&
-           travels_ == Travels::nothing;
-  }
-  Contents first_step(const char* x, Index row_step, Index rows) {
-    const Index dense = (axis_.output - 1) * axis_.stride + 1 + axis_.kernel - kMostJoined;
-    const auto kernel = kernels_.windows[0].plain[kMostJoined - 2][last_];
-    return kernel(reinterpret_cast<const C*>(x), scratch_[0].data(),
-                  {rows, axis_.size, axis_.before, dense, row_step, shape_.pitch, 0});
+  // The doubling straight from such rows, through real cells only.
+  Contents fold_clipped(const C* x, Index row_step) {
+    const Index rows = end_ - begin_, n = axis_.size, before = axis_.before, pitch = shape_.pitch;
+    const auto target = [&](int scratch, Index width) {  // the last windows leave room for those that start earlier
+      return scratch_[scratch].data() + (width == clipped_.width ? before : 0);
+    };
+    const C* taps[kMostJoined];
+    const auto join = [&](const C* from, const Index* distances, int count, C* to, Index items) {
+      for (int t = 0; t < count; ++t) taps[t] = from + distances[t];
+      kernels_.fold[static_cast<int>(rule_)][last_](taps, count, to, {rows, items, pitch, pitch});
+    };
+    static_assert(kMostJoined == 4);
+    const auto sixteens = clipped_.width >= 16 ? kernels_.sixteens[last_] : nullptr;
+    Index width = sixteens != nullptr ? 16 : 4;
+    const auto first = sixteens != nullptr ? sixteens : kernels_.fours[last_];
+    const Contents contents = first(x, target(0, width), {rows, n, row_step, pitch});
+    int from = 0;
+    for (; width < clipped_.width; width *= kMostJoined, from = 1 - from) {
+      const Index distances[kMostJoined] = {0, width, 2 * width, 3 * width}, wider = kMostJoined * width;
+      join(scratch_[from].data(), distances, kMostJoined, target(1 - from, wider), n - wider + 1);
+    }
+    const Index dense = (axis_.output - 1) * axis_.stride + 1, starts = dense + axis_.kernel - clipped_.width;
+    kernels_.extend(scratch_[from].data(), {rows, n - clipped_.width + 1, pitch, pitch}, before, starts);
+    join(scratch_[from].data(), clipped_.distances, clipped_.count, made_, dense);
+    pick_rows();
+    return contents;
   }
 
   // The windows of a row straight from the array, cut where they meet padding.
@@ -228,15 +250,14 @@ class RowBank {
 
   // Rows lie one under the other, so a whole band is folded as if it were one row; what is computed between rows is not
   // read.
-  void fold_rows(P add, bool first_step_done = false) {
+  void fold_rows(P add) {
     const Index above = (end_ - begin_ - 1) * shape_.pitch;
     if (!windows_.doubling()) {
-      fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), values_.data(),
-           pairs_.data(), add, relative_ ? P{1} : P{}, {1, above + row_length, 0, 0});
+      fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), made_, made_pairs_, add,
+           relative_ ? P{1} : P{}, {1, above + row_length, 0, 0});
       return;
     }
     run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {
-      if (from == 0 && first_step_done) return;
       const C* v = from == 0 ? taps_[0] : scratch_[from - 1].data();
       const P* p = travels_ == Travels::nothing ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
       const C* taps[kMostJoined];
@@ -245,15 +266,19 @@ class RowBank {
         taps[t] = v + distances[t];
         pairs[t] = p == nullptr ? nullptr : p + distances[t];
       }
-      fold(taps, pairs, count, to == 3 ? values_.data() : scratch_[to - 1].data(),
-           to == 3 ? pairs_.data() : pair_scratch_[to - 1].data(), to == 3 ? add : P{}, P{},
+      fold(taps, pairs, count, to == 3 ? made_ : scratch_[to - 1].data(),
+           to == 3 ? made_pairs_ : pair_scratch_[to - 1].data(), to == 3 ? add : P{}, P{},
            {1, padded_length<C>(above + n), 0, 0});
     });
+    pick_rows();
+  }
+
+  void pick_rows() {
     if (axis_.stride == 1) return;
     for (Index r = 0; r < end_ - begin_; ++r) {
-      pick(values_.data() + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
+      pick(made_ + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
       if (travels_ != Travels::nothing)
-        pick(pairs_.data() + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
+        pick(made_pairs_ + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
     }
   }
 
@@ -274,7 +299,11 @@ class RowBank {
   Index row_weight_ = 0;
   MaxRule rule_ = MaxRule::clean;
   bool ready_ = false, relative_ = false;
+  ClippedDoubling clipped_;
+  // The rows made last, and where they went.
   Index begin_ = 0, end_ = 0;
+  C* made_ = nullptr;
+  P* made_pairs_ = nullptr;
 };
 
 }  // namespace halfulp

@@ -33,7 +33,7 @@ class Separable final : public PlaneEngine {
     // A slice of axis a is everything further in: rows, for the last but one.
     lengths_.assign(plan.axes.size(), bank_.row_length);
     for (int a = last_ - 2; a >= 0; --a) lengths_[at(a)] = lengths_[at(a) + 1] * plan.axes[at(a) + 1].output;
-    for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], lengths_[at(a)], paired());
+    for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], slice_step(a), paired());
     // Finished rows of a plane of two axes, as many as a bank gives at once; else one slice.
     result_ = Slices<C, P>(last_ == 1 ? bank_.capacity() : 1, lengths_[0], paired());
   }
@@ -51,6 +51,8 @@ class Separable final : public PlaneEngine {
  private:
   static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
   bool paired() const noexcept { return travels_ != Travels::nothing; }
+  // From slice to slice of axis a: rows are made where they are kept, as far apart as in the bank.
+  Index slice_step(int a) const noexcept { return a == last_ - 1 ? bank_.pitch() : lengths_[at(a)]; }
 
   static Index band_rows(const MaxPlan& plan, Index lanes, bool paired) {
     if (plan.ndim() == 1) return 1;
@@ -117,33 +119,33 @@ class Separable final : public PlaneEngine {
     const Axis& axis = plan_.axes[at(a)];
     level.restart();
     bank_.forget();
-    const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
-    const auto fill = [&](Index first, Index stop) {
-      stop = std::min(stop, limit);
-      worst_ = std::max(worst_, bank_.fill(part_, a, x, tangent, base, first, stop));
-    };
     if (!by_blocks(axis)) {
+      const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
+      const auto fill = [&](Index first, Index stop) {
+        worst_ = std::max(worst_, bank_.fill(part_, a, x, tangent, base, first, std::min(stop, limit)));
+      };
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
         run = level.bank_taps(bank_, o, end, fill);
         finish(o, run, static_cast<int>(level.values.size()));
       }
       return;
     }
-    const auto copy_row = [&](Index r, C* value, P* pair) {
-      if (!bank_.holds(r)) fill(r, std::min(r + bank_.capacity(), axis.size));
-      std::copy_n(bank_.value(r), bank_.row_length, value);
-      if (paired()) std::copy_n(bank_.pair(r), bank_.row_length, pair);
+    const auto make = [&](Index first, Index stop, C* value, P* pair) {
+      for (Index r = first; r < stop; r += bank_.capacity()) {
+        const Index from = (r - first) * bank_.pitch(), end = std::min(r + bank_.capacity(), stop);
+        worst_ = std::max(worst_, bank_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
+      }
     };
     if (a == 0 && slides()) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
-        run = level.slide(o, end, copy_row, [&](C* rows, Index count) {
-          bank_.suffixes(rows, {count, lengths_[0], lengths_[0], 0});
+        run = level.slide(o, end, make, [&](C* rows, Index count) {
+          bank_.suffixes(rows, {count, lengths_[0], slice_step(0), 0});
         });
         slide_rows(o, run);
       }
       return;
     }
-    for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, copy_row, join(a)));
+    for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, make, join(a)));
   }
 
   // Large windows of values alone go to a dense output in runs.
@@ -156,7 +158,7 @@ class Separable final : public PlaneEngine {
     const VerticalAxis<C, P>& level = levels_[0];
     const Index step = part_.out.strides[0];
     bank_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
-                      {level.steps.data(), run, plan_.axes.back().output * lanes_, lengths_[0],
+                      {level.steps.data(), run, plan_.axes.back().output * lanes_, slice_step(0),
                        step / static_cast<Index>(sizeof(C))});
   }
 
@@ -234,9 +236,13 @@ class Separable final : public PlaneEngine {
   int gather(int a, Index o, const char* x, const char* tangent, Index base) {
     return levels_[at(a)].taps(
         o,
-        [&](Index r, C* value, P* pair) {
-          const char* t = tangent == nullptr ? nullptr : tangent + r * part_.tangent.strides[a];
-          slice(a + 1, x + r * part_.x.strides[a], t, base + r * coordinates_.weights[at(a)], value, pair);
+        [&](Index first, Index stop, C* value, P* pair) {
+          for (Index r = first; r < stop; ++r) {
+            const char* t = tangent == nullptr ? nullptr : tangent + r * part_.tangent.strides[a];
+            const Index to = (r - first) * lengths_[at(a)];
+            slice(a + 1, x + r * part_.x.strides[a], t, base + r * coordinates_.weights[at(a)], value + to,
+                  paired() ? pair + to : pair);
+          }
         },
         join(a));
   }

@@ -46,12 +46,12 @@ class VerticalAxis {
 
   // The last row that windows [begin, end) need.
   Index last_row(Index begin, Index end) const noexcept {
-    Index last = 0;
-    for (Index o = begin; o < end; ++o) {
+    Index last = -1;
+    for (Index o = end; o-- > begin && (last < 0 || axis_.dilation > 1);) {  // undilated, no window ends after the last
       const auto i = static_cast<std::size_t>(o);
       if (spans_->count[i] > 0) last = std::max(last, spans_->begin[i] + (spans_->count[i] - 1) * axis_.dilation);
     }
-    return last;
+    return std::max<Index>(last, 0);
   }
 
   // Forget everything: the next slices belong to another place.
@@ -63,7 +63,8 @@ class VerticalAxis {
     }
   }
 
-  // make(row, value, pair) computes a slice; fold(values, pairs, count, value, pair) joins slices.
+  // make(row, stop, value, pair) computes the slices of rows [row, stop), slice_length items apart; fold(values, pairs,
+  // count, value, pair) joins slices.
   // Returns the number of taps: 0 for a window without cells.
   template <class Make, class Fold>
   int taps(Index output, Make&& make, Fold&& fold) {
@@ -101,12 +102,12 @@ class VerticalAxis {
   }
 
   // The same for large windows of values alone, none of them empty: the outputs from `output` on, up to `end`, whose
-  // windows start in one block. make(row, value, pair) computes a slice, suffixes(rows, count) turns rows into their suffixes. What follows
-  // from `steps`, `suffix_rows` and `next_rows` is for the kernel that slides. Returns their number.
+  // windows start in one block. suffixes(rows, count) turns rows into their suffixes. What follows from `steps`,
+  // `suffix_rows` and `next_rows` is for the kernel that slides. Returns their number.
   template <class Make, class Suffixes>
   Index slide(Index output, Index end, Make&& make, Suffixes&& suffixes) {
     const auto first = spans_->begin[static_cast<std::size_t>(output)];
-    steps.resize(static_cast<std::size_t>(end - output));
+    if (steps.size() < static_cast<std::size_t>(end - output)) steps.resize(static_cast<std::size_t>(end - output));
     start_blocks(first);
     while (needs_advance(first, stop_of(output))) {
       advance_rows(make);
@@ -155,7 +156,7 @@ class VerticalAxis {
     for (Index i = 0; i < count; ++i) {
       const Index row = begin + i * axis_.dilation, slot = row % slots_;
       if (keys_[static_cast<std::size_t>(slot)] != row) {
-        make(row, slices_.value(slot), slices_.pair(slot));
+        make(row, row + 1, slices_.value(slot), slices_.pair(slot));
         keys_[static_cast<std::size_t>(slot)] = row;
       }
       push(slot);
@@ -211,7 +212,9 @@ class VerticalAxis {
 
   template <class Make>
   void load_rows(Index stop, Make&& make) {
-    for (; loaded_ < stop; ++loaded_) make(loaded_, slices_.value(next_slot(loaded_)), slices_.pair(next_slot(loaded_)));
+    if (loaded_ >= stop) return;
+    make(loaded_, stop, slices_.value(next_slot(loaded_)), slices_.pair(next_slot(loaded_)));
+    loaded_ = stop;
   }
 
   template <class Make, class Fold>

@@ -46,15 +46,15 @@ constexpr C lowest_value() noexcept {
   return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
 }
 
-// The maxima of windows of two to four cells of clean rows, and what the rows held, for one stride. The paired ones also
+// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones also
 // store what travels with the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be written up
 // to a whole vector.
 template <class C, class P>
 struct WindowKernels {
   using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
   using Paired = Contents (*)(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& run);
-  Plain plain[3][2];    // [cells - 2][last]
-  Paired paired[2][2];  // two or three cells; null unless C is floating
+  Plain plain[2][2];    // [cells - 2][last]
+  Paired paired[2][2];  // null unless C is floating
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and then
@@ -97,6 +97,13 @@ struct MaxRowKernels {
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
   WindowKernels<C, P> windows[2];  // [stride - 1]
+  // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out` may
+  // be written up to a whole vector.
+  using Runs = Contents (*)(const C* source, C* out, const RowRun& rows);
+  Runs fours[2];     // [last]
+  Runs sixteens[2];  // the same for sixteen; null for short types, which have no cheap shifts of whole vectors
+  // Rows of `rows.items` items from `before` on become rows of `places`: the first and the last are repeated.
+  void (*extend)(C* data, const RowRun& rows, std::int64_t before, std::int64_t places);
   // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart.
   void (*suffixes[3][2])(C* rows, const RowRun& run);  // [rule][last]
   // A run of sliding windows; no element past the items is written.

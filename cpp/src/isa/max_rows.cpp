@@ -333,10 +333,35 @@ Contents deal(const C* source, C* const* targets, const RowRun& rows) {
   return watch.found();
 }
 
+template <class C>
+inline void fill(C* target, int64_t n, C value) {
+  const Vector<C> v = splat(value);
+  for (int64_t i = 0; i < n; i += kLanes<C>) {
+    if (n - i >= kLanes<C>) store(target + i, v);
+    else store_first<C>(target + i, v, n - i);
+  }
+}
+
+template <class C>
+void extend(C* data, const RowRun& rows, int64_t before, int64_t places) {
+  for (int64_t r = 0; r < rows.count; ++r) {
+    C* const row = data + r * rows.from_step;
+    const int64_t end = before + rows.items;
+    fill(row, before, row[before]);
+    fill(row + end, places - end, row[end - 1]);
+  }
+}
+
 // Integers have no NaN: one rule serves for all.
 template <class C>
 constexpr MaxRule rule_for(MaxRule rule) {
   return std::is_floating_point_v<C> ? rule : MaxRule::clean;
+}
+
+template <class C, bool Last>
+constexpr Contents (*runs_of_sixteen())(const C*, C*, const RowRun&) {
+  if constexpr (sizeof(C) >= 4) return sixteens<C, Last>;
+  else return nullptr;
 }
 
 template <class C, class P>
@@ -357,6 +382,9 @@ constexpr MaxRowKernels<C, P> kernels() {
           deal<C, 2>,
           deal<C, 3>,
           {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
+          {fours<C, false>, fours<C, true>},
+          {runs_of_sixteen<C, false>(), runs_of_sixteen<C, true>()},
+          extend<C>,
           {{suffixes<C, clean, false>, suffixes<C, clean, true>},
            {suffixes<C, absent, false>, suffixes<C, absent, true>},
            {suffixes<C, nan, false>, suffixes<C, nan, true>}},

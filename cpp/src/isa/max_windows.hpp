@@ -1,4 +1,4 @@
-// Windows of two to four cells along clean rows, straight from the array: no row is laid out first, padding comes with
+// Windows of two or three cells along clean rows, straight from the array: no row is laid out first, padding comes with
 // the loads at the ends of a row.
 #pragma once
 
@@ -126,16 +126,98 @@ Contents plain_windows(const C* source, C* out, const WindowRun& run) {
   return fold_windows<C, Nothing, Last, Stride, Count>(source, nullptr, out, nullptr, run);
 }
 
+// Four neighbours at every place of a row that has them: the first step towards large windows.
+template <class C, bool Last>
+Contents fours(const C* source, C* out, const RowRun& rows) {
+  NanWatch<C> watch;
+  const auto later = [](const Vector<C>& best, const Vector<C>& x) {
+    return select(takes_over<C, MaxRule::clean, Last>(x, best), x, best);
+  };
+  const int64_t places = rows.items - 3;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const row = source + r * rows.from_step;
+    C* const target = out + r * rows.to_step;
+    prefetch_row(row, rows.items);
+    const auto fold = [&](int64_t o, auto cells) {
+      const Vector<C> a = cells(o), b = cells(o + 1), c = cells(o + 2), d = cells(o + 3);
+      watch.see(a);
+      watch.see(d);
+      store(target + o, later(later(later(a, b), c), d));
+    };
+    const auto whole = [&](int64_t i) { return load(row + i); };
+    if (places < kLanes<C>) {
+      fold(0, [&](int64_t i) { return load_first(row + i, rows.items - i < kLanes<C> ? rows.items - i : kLanes<C>); });
+      continue;
+    }
+    for (int64_t o = 0; o + kLanes<C> <= places; o += kLanes<C>) fold(o, whole);
+    if (places % kLanes<C> != 0) fold(places - kLanes<C>, whole);
+  }
+  return watch.found();
+}
+
+// Vectors a row is made of, one after the other; zero beyond its end.
+template <class C>
+class RowReader {
+ public:
+  RowReader(const C* row, int64_t cells, NanWatch<C>& watch) : row_(row), left_(cells), watch_(watch) {}
+  Vector<C> operator()() {
+    const Vector<C> v = left_ >= kLanes<C> ? load(row_) : left_ > 0 ? load_first(row_, left_) : Vector<C>{};
+    watch_.see(v);
+    row_ += kLanes<C>;
+    left_ -= kLanes<C>;
+    return v;
+  }
+
+ private:
+  const C* row_;
+  int64_t left_;
+  NanWatch<C>& watch_;
+};
+
+// From vectors that follow each other, those of the winners of four elements `Step` apart.
+template <class C, bool Last, int Step, class Next>
+class FourJoined {
+ public:
+  explicit FourJoined(Next& next) : next_(next) {
+    for (int i = 1; i < kAhead; ++i) v_[i] = next_();
+  }
+  Vector<C> operator()() {
+    for (int i = 1; i < kAhead; ++i) v_[i - 1] = v_[i];
+    v_[kAhead - 1] = next_();
+    const Vector<C> two = later(v_[0], elements_from<C, Step>(v_)), three = later(two, elements_from<C, 2 * Step>(v_));
+    return later(three, elements_from<C, 3 * Step>(v_));
+  }
+
+ private:
+  static constexpr int kAhead = 1 + (3 * Step + kLanes<C> - 1) / kLanes<C>;
+  static Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
+    return select(takes_over<C, MaxRule::clean, Last>(x, best), x, best);
+  }
+  Next& next_;
+  Vector<C> v_[kAhead];
+};
+
+// Sixteen neighbours, every cell read once.
+template <class C, bool Last>
+Contents sixteens(const C* source, C* out, const RowRun& rows) {
+  NanWatch<C> watch;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const row = source + r * rows.from_step;
+    prefetch_row(row, rows.items);
+    RowReader<C> cells(row, rows.items, watch);
+    FourJoined<C, Last, 1, RowReader<C>> four(cells);
+    FourJoined<C, Last, 4, decltype(four)> sixteen(four);
+    C* const target = out + r * rows.to_step;
+    for (int64_t o = 0; o < rows.items - 15; o += kLanes<C>) store(target + o, sixteen());
+  }
+  return watch.found();
+}
+
 template <class C, class P, int Stride>
 constexpr WindowKernels<C, P> window_kernels() {
   WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, true, Stride, 2>},
-                             {plain_windows<C, false, Stride, 3>, plain_windows<C, true, Stride, 3>},
-                             {nullptr, nullptr}},
+                             {plain_windows<C, false, Stride, 3>, plain_windows<C, true, Stride, 3>}},
                             {}};
-  if constexpr (Stride == 1) {  // the first step towards large windows
-    table.plain[2][0] = plain_windows<C, false, Stride, 4>;
-    table.plain[2][1] = plain_windows<C, true, Stride, 4>;
-  }
   if constexpr (std::is_floating_point_v<C>) {
     table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
     table.paired[0][1] = fold_windows<C, P, true, Stride, 2>;

@@ -169,6 +169,14 @@ inline Vector<T> shifted_by_one(const Vector<T>& a, const Vector<T>& b) {
   return shuffled<1, 1>(a, b, std::make_integer_sequence<int, kLanes<T>>{});
 }
 
+// Elements Start and on of vectors put together.
+template <class T, int Start>
+inline Vector<T> elements_from(const Vector<T>* v) {
+  constexpr int vector = Start / kLanes<T>, lane = Start % kLanes<T>;
+  if constexpr (lane == 0) return v[vector];
+  else return shuffled<lane, 1>(v[vector], v[vector + 1], std::make_integer_sequence<int, kLanes<T>>{});
+}
+
 // The first and second half of a0 b0 a1 b1 ...
 template <int Half, class V, int... I>
 inline V zipped(const V& a, const V& b, std::integer_sequence<int, I...>) {
@@ -208,6 +216,8 @@ template <class T>
 inline void store_first(T* target, T v, std::int64_t) { *target = v; }
 template <class T>
 inline T splat(T x) { return x; }
+template <class T, int Start>
+inline T elements_from(const T* v) { return v[Start]; }
 template <class V>
 inline V select(bool mask, V yes, V no) { return mask ? yes : no; }
 template <class T>
