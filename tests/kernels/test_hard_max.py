@@ -113,3 +113,29 @@ def test_long_lines_and_wide_windows_match_the_specification(
     rng = np.random.default_rng(shape[-1])
     fill = draw.random_array if dtype == "i1" else draw._sprinkled
     check_case(op, fill(rng, shape, np.dtype(dtype)), layout, rng)
+
+
+@given(
+    axis=st.tuples(st.integers(4, 90), st.integers(9, 80), st.integers(0, 50), st.integers(0, 50), st.integers(1, 3)),
+    last_axis=st.booleans(),
+    ties=draw.ties,
+    dtype=st.sampled_from(["f4", "f8", "f2", "i1", "i4", "u2"]),
+    special=st.sampled_from([None, None, None, np.inf, -np.inf, np.nan]),
+    seed=draw.seeds,
+)
+def test_wide_windows_of_few_values_match_the_specification(
+    axis: tuple[int, int, int, int, int], last_axis: bool, ties: str, dtype: str, special: float | None, seed: int
+) -> None:
+    """Finite values, many equal, zeros of both signs, and at most one cell that is special."""
+    size, kernel, before, after, stride = axis
+    kernel = min(kernel, size + before + after)
+    wide: dict[str, Any] = {"kernel_size": (1, kernel), "stride": (1, stride), "padding": ((0, 0), (before, after))}
+    if not last_axis:
+        wide = {name: value[::-1] for name, value in wide.items()}
+    rng = np.random.default_rng(seed)
+    values = np.array([-0.0, 0.0, 1, 2, 3]) if rng.random() < 0.5 else np.array([-3, -2, -1.5, -0.0, 0.0])
+    x = rng.choice(values, (2, 3, size) if last_axis else (2, size, 3))
+    x = np.asarray(np.abs(x) if dtype[0] == "u" else x, dtype)
+    if special is not None and x.dtype.kind == "f":
+        x[tuple(int(rng.integers(n)) for n in x.shape)] = special
+    check_case(hu.MaxPool(**wide, ties=ties), x, "c", rng)

@@ -128,9 +128,14 @@ def test_an_array_larger_than_the_caches_is_its_items(op: Any, width: int) -> No
     draw.assert_same_bits(op(x), output, str(op))
     cotangent = np.random.default_rng(4).standard_normal(output.shape, np.float32)
     (dx,) = pullback(cotangent)
+    tangent = x[::-1]
+    pushed = op.jvp((x,), (tangent,))
+    draw.assert_same_bits(pushed[0], output, f"{op}, beside a tangent")
     for begin in range(0, len(x), 100):
         part, pull_part = op.vjp(x[begin : begin + 100])
         draw.assert_same_bits(output[begin : begin + 100], part, f"{op} from item {begin}")
+        pushed_part = op.jvp((x[begin : begin + 100],), (tangent[begin : begin + 100],))
+        draw.assert_same_bits(pushed[1][begin : begin + 100], pushed_part[1], f"{op}, tangent from item {begin}")
         draw.assert_same_bits(
             dx[begin : begin + 100], pull_part(cotangent[begin : begin + 100])[0], f"{op}, cotangent from item {begin}"
         )
