@@ -54,7 +54,7 @@ class SmoothBlock {
     if (!fits_) return false;
     begin(band);
     range_ = read_cells(x);
-    if (!std::isfinite(range_.highest)) return false;
+    if (range_.lowest > range_.highest) return false;
     exponentiate();
     const SmoothParts total = window_sums(weights_, totals_);
     kernels_.values[kKind](plan_.beta, range_.highest, slack_, total, room(outputs_), outputs_);
@@ -68,7 +68,7 @@ class SmoothBlock {
     read(t, 1.0, tangents_);
     const SmoothRange along = kernels_.range(tangents_.parts().high, cells_);
     const double largest = std::max(-along.lowest, along.highest);
-    if (!std::isfinite(range_.lowest) || !(largest < 0x1p500 && largest > 0x1p-300)) return false;
+    if (!(largest < 0x1p500 && largest > 0x1p-300)) return false;
     kernels_.weigh[kKind](weights_.parts(), tangents_.parts(), cells_);
     const SmoothParts sum = window_sums(tangents_, sums_);
     kernels_.means[kKind](largest, slack_, sum, totals_.parts(), room(outputs_), outputs_);
@@ -76,22 +76,23 @@ class SmoothBlock {
     return true;
   }
 
-  // The cotangents of a whole plane; false if any is undecided.
-  bool vjp(Index plane, const ArrayView& x, const ArrayView& g, const ArrayView& dx) {
+  // The cotangents of a whole plane.
+  bool vjp(Index plane, const ArrayView& x, const ArrayView& g, const ArrayView& dx, std::vector<Index>& undecided) {
     if (!fits_) return false;
     begin({plane, 0, plan_.axes.front().output});
     range_ = read_cells(x);
-    const double depth = plan_.beta.high * (range_.highest - range_.lowest);
-    if (!(depth <= 300.0) || !read_cotangent(g)) return false;
+    if (range_.lowest > range_.highest || !read_cotangent(g)) return false;
     exponentiate();
     const SmoothParts total = window_sums(weights_, totals_);
     magnitudes_.resize(outputs_);
     kernels_.shares[kKind](cotangent_.data(), total, magnitudes_.parts().high, outputs_);
     const SmoothParts sum = cell_sums(total, kKind, sums_);
     const SmoothParts magnitude = cell_sums(magnitudes_.parts(), 0, tangents_);
-    const double slack = 2.0 * slack_ + 8.0 * depth;
-    kernels_.products[kKind](slack, weights_.parts(), sum, magnitude.high, room(cells_), cells_);
-    return emit_cells(magnitude.high, dx);
+    // Smaller weights than exp(-300) are left undecided.
+    const double depth = std::min(300.0, plan_.beta.high * (range_.highest - range_.lowest));
+    kernels_.products[kKind](2.0 * slack_ + 8.0 * depth, weights_.parts(), sum, magnitude.high, room(cells_), cells_);
+    emit_cells(magnitude.high, dx, undecided);
+    return true;
   }
 
  private:
@@ -177,7 +178,7 @@ class SmoothBlock {
     return kernels_.range(weights_.parts().high, cells_);
   }
 
-  // The plane of g; false if it is out of the range in which shares keep their accuracy.
+  // The plane of g; false if a number is so small that its shares may vanish.
   bool read_cotangent(const ArrayView& g) {
     cotangent_.resize(static_cast<std::size_t>(outputs_));
     const Plane<T> plane(g, ndim_, band_.plane);
@@ -188,7 +189,7 @@ class SmoothBlock {
     negative_zero_ = false;
     for (const double value : cotangent_) {
       const double size = std::fabs(value);
-      good = good && size < 0x1p500 && (size > 0x1p-400 || size == 0.0);
+      good = good && (size == 0.0 || !(size < 0x1p-400));
       negative_zero_ = negative_zero_ || (size == 0.0 && std::signbit(value));
     }
     return good;
@@ -304,8 +305,7 @@ class SmoothBlock {
       store(&rounded_[static_cast<std::size_t>(i)], &plane[first + i], step, row);
   }
 
-  bool emit_cells(const double* magnitude, const ArrayView& dx) {
-    bool decided = true;
+  void emit_cells(const double* magnitude, const ArrayView& dx, std::vector<Index>& undecided) {
     const Plane<T> to(dx, ndim_, band_.plane);
     const Index step = dx.strides[dx.ndim() - 1];
     // No window may hold the last cells of an axis.
@@ -314,13 +314,14 @@ class SmoothBlock {
         }))
       for (Index i = 0; i < cell_count(plan_); ++i) to[i] = round_to<T>(0.0);
     real_rows([&](Index cell, Index n, const Sizes& where) {
-      round(cell, n, [&](Index) { decided = false; });
-      for (Index i = 0; negative_zero_ && i < n; ++i) decided = decided && magnitude[cell + i] > 0.0;
       Index position = 0;
       for (int a = 0; a < ndim_; ++a) position = position * plan_.axes[static_cast<std::size_t>(a)].size + where[a];
+      round(cell, n, [&](Index i) { undecided.push_back(position + i - cell); });
+      // The sign of a sum of zeros is not known if there are negative ones.
+      for (Index i = 0; negative_zero_ && i < n; ++i)
+        if (magnitude[cell + i] == 0.0) undecided.push_back(position + i);
       store(&rounded_[static_cast<std::size_t>(cell)], &to[position], step, n);
     });
-    return decided;
   }
 
   static void store(const T* from, T* to, Index step, Index n) {

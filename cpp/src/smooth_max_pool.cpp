@@ -45,11 +45,15 @@ void over_bands(const SmoothPlan& plan, const ArrayView& x, Body body) {
   });
 }
 
+std::vector<Index> numbers(Index begin, Index end) {
+  std::vector<Index> all(static_cast<std::size_t>(end - begin));
+  std::iota(all.begin(), all.end(), begin);
+  return all;
+}
+
 std::vector<Index> all_outputs(const SmoothPlan& plan, const SmoothBand& band) {
   const Index row = output_count(plan) / plan.axes.front().output;
-  std::vector<Index> outputs(static_cast<std::size_t>((band.end - band.begin) * row));
-  std::iota(outputs.begin(), outputs.end(), band.begin * row);
-  return outputs;
+  return numbers(band.begin * row, band.end * row);
 }
 
 }  // namespace
@@ -104,8 +108,11 @@ std::vector<Index> smooth_vjp(const SmoothPlan& plan, const ArrayView& x, const 
     parallel_for(plane_count(plan, x), 1, [&](Index begin, Index end) {
       SmoothBlock<T> block(plan);
       SmoothPass<T> pass(plan, x);
-      for (Index plane = begin; plane < end; ++plane)
-        if (!block.vjp(plane, x, cotangent, dx)) all.add(pass.vjp(plane, cotangent, dx));
+      for (Index plane = begin; plane < end; ++plane) {
+        std::vector<Index> left;
+        if (!block.vjp(plane, x, cotangent, dx, left)) left = numbers(0, cell_count(plan));
+        all.add(pass.vjp(plane, left, cotangent, dx));
+      }
     });
   });
   return all.take();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "halfulp/exact_sum.hpp"
@@ -160,8 +159,8 @@ class SmoothPass {
     return undecided;
   }
 
-  // The cotangents of a plane.
-  std::vector<Index> vjp(Index plane, const ArrayView& g, const ArrayView& dx);
+  // The cotangents of some cells of a plane.
+  std::vector<Index> vjp(Index plane, const std::vector<Index>& some, const ArrayView& g, const ArrayView& dx);
 
  private:
   // What the cotangent of one cell is made of.
@@ -218,7 +217,8 @@ class SmoothPass {
 
   void distribute(const Index* outputs, Index n);
   bool add_simple(Index output, double g);
-  std::vector<Index> emit(Index plane, const ArrayView& dx) const;
+  std::vector<Index> windows_of(const std::vector<Index>& some) const;
+  std::vector<Index> emit(Index plane, const std::vector<Index>& some, const ArrayView& dx) const;
 
   const SmoothPlan& plan_;
   const ArrayView& x_;
@@ -260,11 +260,11 @@ void SmoothPass<T>::distribute(const Index* outputs, Index n) {
 }
 
 template <class T>
-std::vector<Index> SmoothPass<T>::emit(Index plane, const ArrayView& dx) const {
+std::vector<Index> SmoothPass<T>::emit(Index plane, const std::vector<Index>& some, const ArrayView& dx) const {
   std::vector<Index> undecided;
   const Plane<T> to(dx, ndim_, plane);
-  for (std::size_t i = 0; i < cotangents_.size(); ++i) {
-    const Cotangent& c = cotangents_[i];
+  for (const Index i : some) {
+    const Cotangent& c = cotangents_[static_cast<std::size_t>(i)];
     T result{};
     bool decided = !c.special;
     if (decided && !c.positive && !c.negative) {
@@ -277,20 +277,49 @@ std::vector<Index> SmoothPass<T>::emit(Index plane, const ArrayView& dx) const {
       const double widened = smooth_kind<T> == 1 ? error : error + std::fabs(c.high) * 0x1p-52 + std::fabs(sum.low);
       decided = decide<T>(sum.high, sum.low, widened, !c.negative, !c.positive, result);
     }
-    if (!decided) undecided.push_back(plane * static_cast<Index>(cotangents_.size()) + static_cast<Index>(i));
-    to[static_cast<Index>(i)] = result;
+    if (!decided) undecided.push_back(plane * static_cast<Index>(cotangents_.size()) + i);
+    to[i] = result;
   }
   return undecided;
 }
 
+// The outputs whose windows hold any of these cells, in order.
 template <class T>
-std::vector<Index> SmoothPass<T>::vjp(Index plane, const ArrayView& g, const ArrayView& dx) {
+std::vector<Index> SmoothPass<T>::windows_of(const std::vector<Index>& some) const {
+  std::vector<char> held(static_cast<std::size_t>(output_count(plan_)), 0);
+  std::vector<Index> outputs, wider;
+  for (const Index cell : some) {
+    outputs.assign(1, 0);
+    Index rest = cell, stride = 1;
+    for (std::size_t a = plan_.axes.size(); a-- > 0;) {
+      const Axis& axis = plan_.axes[a];
+      const Index position = rest % axis.size + axis.before;
+      rest /= axis.size;
+      wider.clear();
+      for (Index k = 0; k < axis.kernel; ++k) {
+        const Index start = position - k * axis.dilation;
+        if (start < 0 || start % axis.stride != 0 || start / axis.stride >= axis.output) continue;
+        for (const Index inner : outputs) wider.push_back(start / axis.stride * stride + inner);
+      }
+      outputs.swap(wider);
+      stride *= axis.output;
+    }
+    for (const Index output : outputs) held[static_cast<std::size_t>(output)] = 1;
+  }
+  outputs.clear();
+  for (std::size_t o = 0; o < held.size(); ++o)
+    if (held[o] != 0) outputs.push_back(static_cast<Index>(o));
+  return outputs;
+}
+
+template <class T>
+std::vector<Index> SmoothPass<T>::vjp(Index plane, const std::vector<Index>& some, const ArrayView& g,
+                                      const ArrayView& dx) {
+  if (some.empty()) return {};
   read_plane(plane);
   Plane<T>(g, ndim_, plane).read(tangents_, output_count(plan_));
   cotangents_.assign(static_cast<std::size_t>(cell_count(plan_)), {});
-  std::vector<Index> all(static_cast<std::size_t>(output_count(plan_)));
-  std::iota(all.begin(), all.end(), Index{0});
-  batches(all, [&](Index o, Index lane) {
+  batches(windows_of(some), [&](Index o, Index lane) {
     const double cotangent = tangents_[static_cast<std::size_t>(o)];
     if (add_simple(o, cotangent)) return false;
     buffers_.cotangent[lane] = cotangent;
@@ -299,7 +328,7 @@ std::vector<Index> SmoothPass<T>::vjp(Index plane, const ArrayView& g, const Arr
     for (Index lane = n; lane < kSmoothBatch; ++lane) buffers_.cotangent[lane] = 0.0;
     distribute(outputs, n);
   });
-  return emit(plane, dx);
+  return emit(plane, some, dx);
 }
 
 }  // namespace halfulp

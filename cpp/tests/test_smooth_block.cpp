@@ -118,33 +118,61 @@ void check_plane(const SmoothPlan& plan) {
     CHECK(missing(undecided, i) || near(y[i], expected.value[i]));
     CHECK(missing(tangents_undecided, i) || near(dy[i], expected.tangent[i]));
   }
-  CHECK(block.vjp(0, input, cotangent, result));
-  for (std::size_t i = 0; i < n; ++i) CHECK(near(dx[i], expected.cotangent[i]));
+  std::vector<Index> cells_undecided;
+  CHECK(block.vjp(0, input, cotangent, result, cells_undecided));
+  CHECK(cells_undecided.size() <= 1);
+  for (std::size_t i = 0; i < n; ++i) CHECK(missing(cells_undecided, i) || near(dx[i], expected.cotangent[i]));
 }
 
-// What has no shared exponentials is refused, and what they cannot tell is left undecided.
-void check_refusals() {
+// What shared exponentials cannot tell is left undecided, and nothing else.
+void check_special_cells() {
+  using List = std::vector<Index>;
   const SmoothPlan plan = smooth_plan(window_axes({"test", {2}, {1}, {1}, {0}, {0}, PaddingMode::given, false},
                                                   std::vector<Index>{6}),
                                       {1.0, 0.0, false});
-  std::vector<float> x{0.0F, 1.0F, 2.0F, 3.0F, -INFINITY, -INFINITY}, y(5), t(6, 1.0F), g(5, 1.0F), dx(6);
+  std::vector<float> x(6), t(6), g(5), y(5), dx(6);
   const ArrayView input = view_of(x, {6}), value = view_of(y, {5}), along = view_of(t, {6});
+  const ArrayView cotangent = view_of(g, {5}), result = view_of(dx, {6});
   SmoothBlock<float> block(plan);
-  std::vector<Index> undecided;
-  CHECK(block.forward({0, 0, 5}, input, value, undecided));
-  CHECK(undecided == std::vector<Index>{4} && y[3] == 3.0F);  // no weight at all; only one cell with any
-  CHECK(!block.tangent(along, value, undecided));
+  const auto values = [&] {
+    List undecided;
+    return block.forward({0, 0, 5}, input, value, undecided) ? undecided : List{-1};
+  };
+  const auto tangents = [&] {
+    List undecided;
+    return block.tangent(along, value, undecided) ? undecided : List{-1};
+  };
+  const auto cells = [&] {
+    List undecided;
+    const bool known = block.vjp(0, input, cotangent, result, undecided);
+    std::sort(undecided.begin(), undecided.end());
+    return known ? undecided : List{-1};
+  };
+  x = {0.0F, 1.0F, 2.0F, 3.0F, -INFINITY, -INFINITY};
+  t.assign(6, 0.3F);
+  g.assign(5, 0.3F);
+  CHECK(values() == List{4} && y[3] == 3.0F);  // a window without any weight; one with a single cell that has some
+  CHECK(tangents() == List{4});
+  CHECK(cells() == (List{4, 5}));
   x = {0.0F, 1.0F, -400.0F, -400.0F, 2.0F, 3.0F};
-  undecided.clear();
-  CHECK(block.forward({0, 0, 5}, input, value, undecided) && undecided == std::vector<Index>{2});
-  CHECK(!block.vjp(0, input, view_of(g, {5}), view_of(dx, {6})));
-  x[2] = NAN;
-  CHECK(!block.forward({0, 0, 5}, input, value, undecided));
+  CHECK(values() == List{2} && y[1] == 1.0F);
+  CHECK(tangents() == List{2});
+  CHECK(cells() == (List{2, 3}));
+  x = {0.0F, 1.0F, NAN, 0.5F, 2.0F, INFINITY};
+  CHECK(values() == (List{1, 2, 4}));
+  CHECK(tangents() == (List{1, 2, 4}));
+  CHECK(cells() == (List{1, 2, 3, 4, 5}));
+  x.assign(6, -INFINITY);
+  CHECK(values() == List{-1} && cells() == List{-1});
   x = {0.0F, 1.0F, 0.5F, 0.25F, 2.0F, 3.0F};
+  t = {INFINITY, 1.1F, 1.2F, NAN, 1.3F, 1.4F};
+  CHECK(values().empty() && tangents() == (List{0, 2, 3}));
   t.assign(6, 0.0F);
-  CHECK(block.forward({0, 0, 5}, input, value, undecided) && !block.tangent(along, value, undecided));
-  g = {0.0F, 0.0F, -0.0F, 1.0F, 1.0F};
-  CHECK(!block.vjp(0, input, view_of(g, {5}), view_of(dx, {6})));  // zeros of both signs, which the sums do not tell
+  CHECK(tangents() == List{-1});
+  g = {0.0F, 0.0F, -0.0F, 1.1F, INFINITY};
+  CHECK(cells() == (List{0, 1, 2, 4, 5}));  // zeros of both signs, which the sums do not tell
+  g[2] = 0.0F;
+  CHECK(cells() == (List{4, 5}) && dx[0] == 0.0F && !std::signbit(dx[2]));
 }
 
 }  // namespace
@@ -155,6 +183,6 @@ int main() {
     check_plane<float>(random_plan(1 + i % 3, beta));
     check_plane<double>(random_plan(1 + i % 3, beta));
   }
-  check_refusals();
+  check_special_cells();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -23,16 +23,17 @@ struct SmoothResults {
   double* error = nullptr;
 };
 
+// Of finite numbers; lowest > highest if there are none.
 struct SmoothRange {
-  double lowest, highest;  // NaN if there is one
+  double lowest, highest;
 };
 
-// Totals below this are left undecided: exponentials that are cut off would count in them.
-inline constexpr double kSmoothLeastTotal = 0x1p-432;  // about exp(-300)
+// Weights and totals below this are left undecided: exponentials that are cut off would count in them.
+inline constexpr double kSmoothLeastWeight = 0x1p-432;  // about exp(-300)
 
 struct SmoothSharedKernels {
   SmoothRange (*range)(const double* u, Index n);
-  // Index 0: in float64; 1: in double-double. In place: exp(beta (u - top)) for u <= top.
+  // Index 0: in float64; 1: in double-double. In place: exp(beta (u - top)) of u <= top; NaN of +inf and NaN.
   void (*exponentials[2])(const SmoothBeta& beta, double top, SmoothParts u, Index n);
   // to[i * to_step] += from[i * from_step]
   void (*add[2])(SmoothParts from, Index from_step, SmoothParts to, Index to_step, Index n);
@@ -44,7 +45,7 @@ struct SmoothSharedKernels {
   void (*means[2])(double largest, double slack, SmoothParts sum, SmoothParts total, SmoothResults out, Index n);
   // g / total into total, and its magnitude.
   void (*shares[2])(const double* g, SmoothParts total, double* magnitude, Index n);
-  // weight * sum, off by weight * magnitude * slack units.
+  // weight * sum, off by weight * magnitude * slack units where the weight is not too small.
   void (*products[2])(double slack, SmoothParts weight, SmoothParts sum, const double* magnitude, SmoothResults out,
                       Index n);
   // Rounds to the float types in the order of DType; how many are undecided.

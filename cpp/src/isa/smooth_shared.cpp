@@ -11,40 +11,40 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 SmoothRange range(const double* u, Index n) {
   constexpr Index lanes = 16;  // independent of each other
-  double lowest[lanes], highest[lanes], nan[lanes];
+  double lowest[lanes], highest[lanes];
   for (Index i = 0; i < lanes; ++i) {
     lowest[i] = kInfinity;
     highest[i] = -kInfinity;
-    nan[i] = 0.0;
   }
   const auto meet = [&](Index i, double x) {
-    lowest[i] = x < lowest[i] ? x : lowest[i];
-    highest[i] = x > highest[i] ? x : highest[i];
-    nan[i] = x == x ? nan[i] : x;
+    lowest[i] = (x < lowest[i]) & (x > -kInfinity) ? x : lowest[i];
+    highest[i] = (x > highest[i]) & (x < kInfinity) ? x : highest[i];
   };
   Index j = 0;
   for (; j + lanes <= n; j += lanes)
     for (Index i = 0; i < lanes; ++i) meet(i, u[j + i]);
   for (; j < n; ++j) meet(0, u[j]);
   SmoothRange all{kInfinity, -kInfinity};
-  double bad = 0.0;
   for (Index i = 0; i < lanes; ++i) {
     all.lowest = lowest[i] < all.lowest ? lowest[i] : all.lowest;
     all.highest = highest[i] > all.highest ? highest[i] : all.highest;
-    bad += nan[i];
   }
-  return {all.lowest + bad, all.highest + bad};
+  return all;
 }
 
+// What is too low for an exponential, -inf included, gets the lowest there is; what is above all finite cells, NaN.
 template <class Real>
 void exponentials(const SmoothBeta& given, double top, SmoothParts u, Index n) {
   using R = RealTraits<Real>;
   const Real beta = R::from(given.high, given.low);
+  const double farthest = 1.01 * R::lowest_exponent / given.high;  // so that no product overflows
   double* __restrict high = u.high;
   double* __restrict low = u.low;
   for (Index i = 0; i < n; ++i) {
-    const Real d = beta * difference(high[i], top, static_cast<Real*>(nullptr));
-    const bool tiny = !(R::high(d) >= R::lowest_exponent);
+    const Real below = difference(high[i], top, static_cast<Real*>(nullptr));
+    const bool far = R::high(below) < farthest;
+    const Real d = beta * R::from(far ? farthest : R::high(below), far ? 0.0 : R::low(below));
+    const bool tiny = R::high(d) < R::lowest_exponent;
     put(high, low, i, exponential(R::from(tiny ? R::lowest_exponent : R::high(d), tiny ? 0.0 : R::low(d))));
   }
 }
@@ -94,9 +94,7 @@ inline Pair normal(Pair x) {
   return {s.high, s.low};
 }
 
-inline double beyond_doubt(double error, double total) {
-  return total > kSmoothLeastTotal ? error : std::numeric_limits<double>::quiet_NaN();
-}
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 template <class Real>
 void values(const SmoothBeta& given, double top, double slack, SmoothParts total, SmoothResults out, Index n) {
@@ -113,7 +111,7 @@ void values(const SmoothBeta& given, double top, double slack, SmoothParts total
     const Real y = R::from(top, 0.0) + l * inverse;
     put(value, value_low, i, y);
     const double bound = (slack + 32.0 * std::fabs(R::high(l))) * steepness + 2.0 * std::fabs(R::high(y));
-    error[i] = beyond_doubt(bound * (1.02 * R::unit), high[i]);
+    error[i] = high[i] > kSmoothLeastWeight ? bound * (1.02 * R::unit) : kUnknown;
   }
 }
 
@@ -136,7 +134,8 @@ void means(double largest, double slack, SmoothParts sum, SmoothParts total, Smo
   double* __restrict error = out.error;
   for (Index i = 0; i < n; ++i) {
     put(value, value_low, i, normal(at<Real>(sum_high, sum_low, i)) / normal(at<Real>(high, low, i)));
-    error[i] = beyond_doubt((slack + 8.0 * log_magnitude(high[i])) * (largest * 2.04 * R::unit), high[i]);
+    const bool known = (high[i] > kSmoothLeastWeight) & (std::fabs(value[i]) < kInfinity);
+    error[i] = known ? (slack + 8.0 * log_magnitude(high[i])) * (largest * 2.04 * R::unit) : kUnknown;
   }
 }
 
@@ -164,7 +163,7 @@ void products(double slack, SmoothParts weight, SmoothParts sum, const double* m
   double* __restrict error = out.error;
   for (Index i = 0; i < n; ++i) {
     put(value, value_low, i, at<Real>(high, low, i) * normal(at<Real>(sum_high, sum_low, i)));
-    error[i] = high[i] * magnitude[i] * (slack * 1.02 * R::unit);
+    error[i] = high[i] > kSmoothLeastWeight ? high[i] * magnitude[i] * (slack * 1.02 * R::unit) : kUnknown;
   }
 }
 
