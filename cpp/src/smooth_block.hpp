@@ -91,7 +91,7 @@ class SmoothBlock {
     // Smaller weights than exp(-300) are left undecided.
     const double depth = std::min(300.0, plan_.beta.high * (range_.highest - range_.lowest));
     kernels_.products[kKind](2.0 * slack_ + 8.0 * depth, weights_.parts(), sum, magnitude.high, room(cells_), cells_);
-    emit_cells(magnitude.high, dx, undecided);
+    emit_cells(dx, undecided);
     return true;
   }
 
@@ -305,7 +305,7 @@ class SmoothBlock {
       store(&rounded_[static_cast<std::size_t>(i)], &plane[first + i], step, row);
   }
 
-  void emit_cells(const double* magnitude, const ArrayView& dx, std::vector<Index>& undecided) {
+  void emit_cells(const ArrayView& dx, std::vector<Index>& undecided) {
     const Plane<T> to(dx, ndim_, band_.plane);
     const Index step = dx.strides[dx.ndim() - 1];
     // No window may hold the last cells of an axis.
@@ -317,9 +317,9 @@ class SmoothBlock {
       Index position = 0;
       for (int a = 0; a < ndim_; ++a) position = position * plan_.axes[static_cast<std::size_t>(a)].size + where[a];
       round(cell, n, [&](Index i) { undecided.push_back(position + i - cell); });
-      // The sign of a sum of zeros is not known if there are negative ones.
+      // The sign of a sum of zeros, which alone has no error, is not known if there are negative ones.
       for (Index i = 0; negative_zero_ && i < n; ++i)
-        if (magnitude[cell + i] == 0.0) undecided.push_back(position + i);
+        if (errors_[static_cast<std::size_t>(cell + i)] == 0.0) undecided.push_back(position + i);
       store(&rounded_[static_cast<std::size_t>(cell)], &to[position], step, n);
     });
   }

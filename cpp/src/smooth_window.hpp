@@ -39,11 +39,6 @@ class Plane {
     return *reinterpret_cast<T*>(base_ + offset);
   }
 
-  void read(std::vector<double>& values, Index n) const {
-    values.resize(static_cast<std::size_t>(n));
-    for (Index i = 0; i < n; ++i) values[static_cast<std::size_t>(i)] = as_double((*this)[i]);
-  }
-
  private:
   const ArrayView& view_;
   int leading_;
@@ -108,16 +103,7 @@ class SmoothBuffers {
     cotangent = take(1);
   }
 
-  // Lane `lane` gets a window; cells beyond its own are missing.
-  void set_window(Index lane, const WindowCells& window, const std::vector<double>& x, bool negative) {
-    const auto n = static_cast<Index>(window.cells.size());
-    for (Index j = 0; j < cells_; ++j) u[j * kSmoothBatch + lane] = -std::numeric_limits<double>::infinity();
-    for (Index j = 0; j < n; ++j) {
-      const double value = x[static_cast<std::size_t>(window.cells[static_cast<std::size_t>(j)])];
-      u[j * kSmoothBatch + lane] = negative ? -value : value;
-    }
-    padded[lane] = static_cast<double>(window.padded);
-  }
+  // Lane `lane` gets a window of one padded zero.
   void clear_lane(Index lane) {
     for (Index j = 0; j < cells_; ++j) u[j * kSmoothBatch + lane] = -std::numeric_limits<double>::infinity();
     padded[lane] = 1.0;
@@ -138,7 +124,9 @@ bool decide(double high, double low, double error, bool above, bool below, T& re
   if constexpr (std::is_same_v<T, double>) {
     return decide<T>(high, low, error, 0x1p-900, result);
   } else {
-    double least = high - error, most = high + error;
+    // Both parts, what the two sums below lose, and what products near the end of the range lose.
+    const double bound = error + std::fabs(low) + std::fabs(high) * 0x1p-52 + 0x1p-1000;
+    double least = high - bound, most = high + bound;
     if (above && least < 0.0) least = 0.0;
     if (below && most >= 0.0) most = -0.0;
     result = round_to<T>(most);

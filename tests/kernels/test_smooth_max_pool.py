@@ -143,6 +143,20 @@ def test_shapes_of_blocks(dtype: Any, arguments: Any, shape: tuple[int, ...]) ->
 
 
 @pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
+def test_masks_and_equal_cells_need_no_balls(dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    op = hu.SmoothMaxPool((2, 2), 1.0, stride=1)
+    core = hu.kernels.smooth_max_pool.compiled(op).core
+    g = rng.normal(size=(29, 29)).astype(dtype)
+    equal = np.full((30, 30), 1.5, dtype)  # a quarter of the means of four cotangents lies on boundaries
+    masked = np.where(np.arange(30) % 3 == 0, -np.inf, rng.normal(size=(30, 30))).astype(dtype)
+    for x in (equal, masked):
+        assert core.vjp(x, g)[1].size == 0
+        (part,) = op.vjp(x[:6, :9])[1](g[:5, :8])
+        draw.assert_same_bits(part, hu.spec.vjp(op, (x[:6, :9],), g[:5, :8])[0])
+
+
+@pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)
 def test_cells_without_weight(dtype: Any) -> None:
     """Cells of -inf, and such that are too far below the others for any exponential, next to ordinary ones."""
     rng = np.random.default_rng(2)

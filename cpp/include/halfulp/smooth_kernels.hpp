@@ -21,7 +21,7 @@ struct SmoothBatch {
   Index cells = 0;
   const double* u = nullptr;       // cells * kSmoothBatch
   const double* padded = nullptr;  // how many padded zeros each window counts
-  // Results. Numbers are sums of a high and a low part; the low parts are null where a double is enough.
+  // Results. Numbers are sums of a high and a low part.
   double* weight = nullptr;        // exp(beta (x - top)) of every cell, 0 where it is missing
   double* weight_low = nullptr;
   double* weight_error = nullptr;  // relative to the weight
@@ -34,12 +34,12 @@ struct SmoothBatch {
 };
 
 struct SmoothKernels {
-  // Index 0: in float64; 1: in double-double. The value only if batch.value is not null.
-  void (*weights[2])(const SmoothBeta& beta, const SmoothBatch& batch);
+  // The value only if batch.value is not null.
+  void (*weights)(const SmoothBeta& beta, const SmoothBatch& batch);
   // sum(weight * t) / total of every window, for one t per cell (0 where it is missing).
-  void (*contract[2])(const SmoothBatch& batch, const double* t, double* high, double* low, double* error);
+  void (*contract)(const SmoothBatch& batch, const double* t, double* high, double* low, double* error);
   // weight * g / total of every cell, for one g per window.
-  void (*distribute[2])(const SmoothBatch& batch, const double* g, double* high, double* low, double* error);
+  void (*distribute)(const SmoothBatch& batch, const double* g, double* high, double* low, double* error);
 };
 
 HALFULP_KERNEL_TABLE(SmoothKernels, smooth_kernels)

@@ -8,16 +8,16 @@ namespace {
 
 constexpr Index kBatch = kSmoothBatch;
 
+using Real = Pair;
+using R = RealTraits<Pair>;
+
 // exp(beta (u - top)) and a bound on its relative error: 3 units of the exponent for the difference, beta and their
 // product, 8 of the exponential. Below the lowest exponent the number is only known to lie between 0 and twice itself.
-template <class Real>
 struct Weight {
   Real weight;
   double error;
 };
-template <class Real>
-inline Weight<Real> weight_of(double u, double top, Real beta) {
-  using R = RealTraits<Real>;
+inline Weight weight_of(double u, double top, Real beta) {
   const Real exact = beta * difference(u, top, static_cast<Real*>(nullptr));
   const bool tiny = !(R::high(exact) >= R::lowest_exponent);
   const Real d = tiny ? R::from(R::lowest_exponent, 0.0) : exact;
@@ -41,9 +41,7 @@ Tops tops_of(const SmoothBatch& b) {
   return tops;
 }
 
-template <class Real>
 void weights(const SmoothBeta& given, const SmoothBatch& b) {
-  using R = RealTraits<Real>;
   const Real beta = R::from(given.high, given.low);
   Tops tops = tops_of(b);
   Real rest[kBatch];
@@ -51,7 +49,7 @@ void weights(const SmoothBeta& given, const SmoothBatch& b) {
   const double terms = static_cast<double>(b.cells) + 2.0;
   for (Index i = 0; i < kBatch; ++i) {
     // The padding: so many equal terms, all but one of which are in the rest if a padded zero is the largest.
-    const Weight<Real> w = weight_of(0.0, tops.top[i], beta);
+    const Weight w = weight_of(0.0, tops.top[i], beta);
     const bool largest = b.padded[i] > 0.0 && tops.top[i] == 0.0;
     tops.taken[i] = largest ? 1.0 : 0.0;
     rest[i] = w.weight * R::from(largest ? b.padded[i] - 1.0 : b.padded[i], 0.0);
@@ -61,7 +59,7 @@ void weights(const SmoothBeta& given, const SmoothBatch& b) {
     for (Index i = 0; i < kBatch; ++i) {
       const double u = b.u[j * kBatch + i];
       const bool missing = !(u > -std::numeric_limits<double>::infinity());
-      const Weight<Real> w = weight_of(missing ? tops.top[i] : u, tops.top[i], beta);
+      const Weight w = weight_of(missing ? tops.top[i] : u, tops.top[i], beta);
       const Real weight = R::scaled(w.weight, missing ? 0.0 : 1.0);
       put(b.weight, b.weight_low, j * kBatch + i, weight);
       b.weight_error[j * kBatch + i] = w.error;
@@ -89,9 +87,7 @@ void weights(const SmoothBeta& given, const SmoothBatch& b) {
   }
 }
 
-template <class Real>
 void contract(const SmoothBatch& b, const double* t, double* high, double* low, double* error) {
-  using R = RealTraits<Real>;
   Real sum[kBatch];
   double bound[kBatch];
   const double terms = static_cast<double>(b.cells) + 2.0;
@@ -116,9 +112,7 @@ void contract(const SmoothBatch& b, const double* t, double* high, double* low, 
   }
 }
 
-template <class Real>
 void distribute(const SmoothBatch& b, const double* g, double* high, double* low, double* error) {
-  using R = RealTraits<Real>;
   Real share[kBatch];
   double relative[kBatch];
   for (Index i = 0; i < kBatch; ++i) {
@@ -139,11 +133,7 @@ void distribute(const SmoothBatch& b, const double* g, double* high, double* low
 }  // namespace
 
 const SmoothKernels& smooth_kernels() {
-  static constexpr SmoothKernels table{
-      {weights<double>, weights<Pair>},
-      {contract<double>, contract<Pair>},
-      {distribute<double>, distribute<Pair>},
-  };
+  static constexpr SmoothKernels table{weights, contract, distribute};
   return table;
 }
 
