@@ -90,6 +90,7 @@ class Worker {
     if (plan_ != &plan) {
       plan_ = &plan;
       engine_ = make_bins(plan, plane);
+      if (!engine_) engine_ = make_places(plan, plane);
       if (!engine_) engine_ = make_separable(plan, plane);
     }
     if (!engine_ || !engine_->run(plane, begin, end)) walk_plane(plan, plane, begin, end);

@@ -18,6 +18,9 @@ class PlaneEngine {
 // For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for addresses.
 std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype);
 
+// For values of small sliding windows over interleaved planes; null where it does not apply.
+std::unique_ptr<PlaneEngine> make_places(const MaxPlan& plan, const MaxPlane& prototype);
+
 // For adaptive and global windows, and for sliding ones that hardly overlap. One axis is cut into any ranges.
 bool bins_apply(const MaxPlan& plan, const MaxPlane& prototype) noexcept;
 std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& prototype);
