@@ -109,6 +109,24 @@ def test_global_windows_match_the_specification(
     check(hu.GlobalAvgPool(len(spatial), keepdims=keepdims), leading + tuple(spatial), seed)
 
 
+@given(
+    st.tuples(st.integers(4, 120), st.integers(8, 90), st.integers(0, 50), st.integers(0, 50)),
+    st.booleans(),
+    st.sampled_from(draw.FLOATS),
+    draw.seeds,
+)
+def test_wide_windows_match_the_specification(
+    axis: tuple[int, int, int, int], include: bool, dtype: Any, seed: int
+) -> None:
+    """One apart: these are made from sums of eight neighbours, and of as many of those."""
+    size, kernel, before, after = axis
+    kernel = min(kernel, size + before + after)
+    op = hu.AvgPool((1, kernel), stride=1, padding=((0, 0), (before, after)), count_include_pad=include)
+    rng = np.random.default_rng(seed)
+    fill = draw.random_array if rng.random() < 0.5 else near_ties
+    check_case(op, fill(rng, (3, size), dtype), rng)
+
+
 LARGE = [
     (hu.AvgPool((3, 3), stride=2, padding=1), (2, 11, 70)),
     (hu.AvgPool((9, 17), stride=1, padding=4), (1, 17, 43)),

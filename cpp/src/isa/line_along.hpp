@@ -31,17 +31,16 @@ struct RoundQuotients {
 
   struct Line {
     T* out;
-    double high;
-    const SumDivisor* divisor;
-    void take(Index at, const Single<Doubles>& v, Index left) const {
-      const Doubles q = Whole ? v.sum * all<Doubles>(high) : quotient(v.sum, *divisor);
+    SumDivisor divisor;  // a copy, so that it stays in registers
+    HALFULP_IN_LINE void take(Index at, const Single<Doubles>& v, Index left) const {
+      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : quotient(v.sum, divisor);
       if (left >= kWide) return store_rounded(out + at, q);
       T rounded[kWide];
       store_rounded(rounded, q);
       for (Index i = 0; i < left; ++i) out[at + i] = rounded[i];
     }
   };
-  Line line(Index k) const { return {outs[k], divisor.high, &divisor}; }
+  Line line(Index k) const { return {outs[k], divisor}; }
 };
 
 // n quotients; what a float64's test leaves undecided is resolved exactly.
@@ -140,6 +139,86 @@ void along_by_one(SumRows rows, SumSegment g, Sink sink) {
   }
 }
 
+#if defined(__GNUC__) || defined(__clang__)
+// f applied to the parts of sums.
+template <class V, class F>
+inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return {f(a.sum, b.sum)}; }
+template <class V, class F>
+inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.sum, b.sum), f(a.low, b.low)}; }
+
+// Elements Start and on of vectors put together.
+template <int Start, class H>
+inline H sums_from(const H* v) {
+  constexpr int vector = Start / kWide, lane = Start % kWide;
+  if constexpr (lane == 0) return v[vector];
+  else return by_parts(v[vector], v[vector + 1], [](const Doubles& a, const Doubles& b) {
+    return shuffled<lane, 1>(a, b, std::make_integer_sequence<int, kWide>{});
+  });
+}
+#else
+template <int Start, class H>
+inline H sums_from(const H* v) { return v[Start]; }
+#endif
+
+// The sums of up to eight neighbours, by doubling: every value is read once, the rest happens in registers.
+template <class T>
+class Neighbours {
+ public:
+  explicit Neighbours(const Sums& in) : in_(in) {
+    for (int i = 0; i < kOnes; ++i) step();
+  }
+
+  void step() {
+    for (int i = 0; i < kOnes; ++i) one_[i] = one_[i + 1];
+    for (int i = 0; i < kTwos; ++i) two_[i] = two_[i + 1];
+    for (int i = 0; i < kFours; ++i) four_[i] = four_[i + 1];
+    one_[kOnes] = get<T, Doubles>(in_, at_);
+    at_ += kWide;
+    two_[kTwos] = plus(one_[kTwos], sums_from<1>(one_ + kTwos));
+    four_[kFours] = plus(two_[kFours], sums_from<2>(two_ + kFours));
+  }
+
+  Held<T, Doubles> eight() const { return plus(four_[0], sums_from<4>(four_)); }
+
+  // Of the first D, one to seven.
+  template <int D>
+  Held<T, Doubles> first() const {
+    if constexpr (D >= 4) return with_rest<D - 4, 4>(four_[0]);
+    else return D >= 2 ? with_rest<D % 2, 2>(two_[0]) : one_[0];
+  }
+
+ private:
+  // How many vectors ahead of the result there must be.
+  static constexpr int kFours = (4 + kWide - 1) / kWide, kTwos = kFours + (2 + kWide - 1) / kWide, kOnes = kTwos + 1;
+
+  template <int Rest, int From>
+  Held<T, Doubles> with_rest(const Held<T, Doubles>& v) const {
+    const Held<T, Doubles> more = Rest >= 2 ? plus(v, sums_from<From>(two_)) : v;
+    return Rest % 2 == 1 ? plus(more, sums_from<From + (Rest >= 2 ? 2 : 0)>(one_)) : more;
+  }
+
+  Sums in_;
+  Index at_ = 0;
+  Held<T, Doubles> one_[kOnes + 1] = {}, two_[kTwos + 1] = {}, four_[kFours + 1] = {};
+};
+
+// Of windows of 8 q + D neighbours, one apart: the sum of the last D to `kept`, and at every place the sum of eight to
+// `out`, of which q are to be added.
+template <class T, int D>
+void sum_neighbours(SumRows rows, Index q, Index length, SumRows out, SumRows kept) {
+  const Index last = 8 * q, n = length + (D > 0 ? last : last - 8);
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums to = out[k], rest = kept[k];
+    Neighbours<T> sums(rows[k]);
+    for (Index i = 0; i < n; i += kWide) {
+      sums.step();
+      if constexpr (D > 0)
+        if (i >= last) put(rest, i - last, sums.template first<D>());
+      put(to, i, sums.eight());
+    }
+  }
+}
+
 // Of n values `unit` apart: the sum of the first D to `kept` if there are any, added to what is there if there is some,
 // and the sum of eight to `out`.
 template <class T, int D>
@@ -157,17 +236,28 @@ void sum_eights(SumRows rows, Index unit, Index n, SumRows out, SumRows kept, In
   }
 }
 
-// Long windows one apart, by eights: a window of 8 q + d values is d values and then q sums of eight, and these are summed
-// in the same way. About 7 log8(count) additions, or a few more, for each value.
+// Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are summed
+// in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps seven.
 template <class T, class Sink>
 void along_by_eights(SumRows rows, const LineTask<T>& task, const SumSegment& g, Sink sink) {
   using Pass = void (*)(SumRows, Index, Index, SumRows, SumRows, Index, bool);
+  using First = void (*)(SumRows, Index, Index, SumRows, SumRows);
+  static constexpr First neighbours[8] = {sum_neighbours<T, 0>, sum_neighbours<T, 1>, sum_neighbours<T, 2>,
+                                          sum_neighbours<T, 3>, sum_neighbours<T, 4>, sum_neighbours<T, 5>,
+                                          sum_neighbours<T, 6>, sum_neighbours<T, 7>};
   static constexpr Pass passes[8] = {sum_eights<T, 0>, sum_eights<T, 1>, sum_eights<T, 2>, sum_eights<T, 3>,
                                      sum_eights<T, 4>, sum_eights<T, 5>, sum_eights<T, 6>, sum_eights<T, 7>};
   const SumRows work{task.work, task.row_pitch, rows.count}, kept{task.sums + g.output, task.sums_pitch, rows.count};
   SumRows current{rows.first + g.first, rows.pitch, rows.count};
   Index count = g.count, unit = g.step;
   bool some = false;
+  if (unit == 1) {
+    neighbours[count % 8](current, count / 8, g.length, work, kept);
+    some = count % 8 > 0;
+    current = work;
+    count /= 8;
+    unit = 8;
+  }
   for (; count >= 8; count /= 8, unit *= 8) {
     const Index rest = count % 8, n = g.length + rest * unit + (count / 8 - 1) * 8 * unit;
     passes[rest](current, unit, n, work, kept, g.length, some);
@@ -186,12 +276,6 @@ void along_by_eights(SumRows rows, const LineTask<T>& task, const SumSegment& g,
 }
 
 #if defined(__GNUC__) || defined(__clang__)
-// f applied to the parts of sums.
-template <class V, class F>
-inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return {f(a.sum, b.sum)}; }
-template <class V, class F>
-inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.sum, b.sum), f(a.low, b.low)}; }
-
 // Windows two apart, of neighbouring values. Short ones are made directly where they can be; see line_direct.hpp.
 template <class T, class Sink>
 void along_by_two(SumRows rows, SumSegment g, Sink sink) {

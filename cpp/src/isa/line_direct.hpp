@@ -10,8 +10,6 @@ namespace {
 
 #if defined(__GNUC__) || defined(__clang__)
 #define HALFULP_DIRECT_LINES 1
-// Loops have what they need in registers as long as none of it has an address.
-#define HALFULP_IN_LINE __attribute__((always_inline))
 
 // The columns of a line as sums of its rows. Margins hold zeros.
 template <class T, int Rows>

@@ -110,7 +110,7 @@ class SlabScan {
     end_ = end_ > line.end_slab ? end_ : line.end_slab;
   }
 
-  LineContents contents() const { return {scan_.range(), negative_zero_}; }
+  LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
  private:
   void take(Index first, Index end) {
@@ -124,13 +124,13 @@ class SlabScan {
 
   void take_row(const T* row, Index n) {
     scan_.take(row, n);
-    if (task_.slides) negative_zero_ = negative_zero_ || has_negative_zero(row, n);
+    if (task_.slides) negative_zeros_.take(row, n);
   }
 
   const LineTask<T>& task_;
   MagnitudeScan<T> scan_;
   Index begin_ = 0, end_ = 0;  // the slabs that were taken
-  bool negative_zero_ = false;
+  NegativeZeroScan<T> negative_zeros_;
 };
 
 // Transposes of bins have many lines that are alike.
@@ -285,7 +285,8 @@ LineContents sum_lines(const LineTask<T>& task) {
       slide_rows(before, source, task.rows, line, task.width, row);
     else
       add_rows(source, task.rows + line.row, line.row_count, task.width, row);
-    if (line.padded) add_padded_zeros(row.sum, task.width);
+    // Sums that slide are used only if no cell is a negative zero; then none of them is one.
+    if (line.padded && !task.slides) add_padded_zeros(row.sum, task.width);
     if (task.slides) before = row;
   }
   batch.finish();

@@ -13,6 +13,13 @@
 #include <immintrin.h>
 #endif
 
+// Loops have what they need in registers as long as none of it has an address.
+#if defined(__GNUC__) || defined(__clang__)
+#define HALFULP_IN_LINE __attribute__((always_inline))
+#else
+#define HALFULP_IN_LINE
+#endif
+
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
@@ -336,21 +343,31 @@ class MagnitudeScan {
   Lanes smallest_ = splat(kNone), largest_ = splat(Bits{0});
 };
 
+// Whether a negative zero has passed.
 template <class T>
-bool has_negative_zero(const T* x, Index n) {
+class NegativeZeroScan {
+ public:
+  void take(const T* x, Index n) {
+    const auto* bits = reinterpret_cast<const Bits*>(x);
+    const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
+    Vector<Bits> none = none_;
+    Index i = 0;
+    for (; i + kLanes<Bits> <= n; i += kLanes<Bits>) none = smaller(none, Vector<Bits>(load(bits + i) ^ sign));
+    if (i < n) none = smaller(none, Vector<Bits>(load_first(bits + i, n - i) ^ sign));
+    none_ = none;
+  }
+  bool found() const {
+    Bits lanes[kLanes<Bits>];
+    std::memcpy(lanes, &none_, sizeof lanes);
+    bool found = false;
+    for (const Bits lane : lanes) found = found || lane == 0;
+    return found;
+  }
+
+ private:
   using Bits = typename format_of<T>::bits_type;
-  const auto* bits = reinterpret_cast<const Bits*>(x);
-  const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
-  Vector<Bits> none = splat(Bits{1});  // 0 where one was found
-  Index i = 0;
-  for (; i + kLanes<Bits> <= n; i += kLanes<Bits>) none = smaller(none, Vector<Bits>(load(bits + i) ^ sign));
-  if (i < n) none = smaller(none, Vector<Bits>(load_first(bits + i, n - i) ^ sign));
-  Bits lanes[kLanes<Bits>];
-  std::memcpy(lanes, &none, sizeof lanes);
-  bool found = false;
-  for (const Bits lane : lanes) found = found || lane == 0;
-  return found;
-}
+  Vector<Bits> none_ = splat(Bits{1});  // 0 where there was one
+};
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE
