@@ -46,18 +46,28 @@ struct Array {
 std::mt19937 generator(5);
 Index integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(generator); }
 
-// Windows of any kind; windows that hardly overlap; windows along lines so long that they are cut into pieces.
-enum class Kind { any, apart, line };
+// Windows of any kind; windows that hardly overlap; windows along lines so long that they are cut into pieces; windows of
+// few cells; windows of many cells of a row.
+enum class Kind { any, apart, line, small, wide };
+
+// How many cells a window has along an axis.
+Index cells_of(Kind kind, int axis) {
+  if (kind == Kind::line && axis == 0) return 1;  // a line is a plane of one row
+  if (kind == Kind::small) return integer(1, 4);
+  if (kind == Kind::wide) return axis == 0 ? integer(1, 3) : integer(9, 70);
+  return integer(1, axis == 0 ? 12 : 20);
+}
 
 WindowParameters parameters_of(Kind kind) {
   WindowParameters p;
   for (int axis = 0; axis < 2; ++axis) {
-    const bool one = kind == Kind::line && axis == 0;  // a line is a plane of one row
-    p.kernel.push_back(one ? 1 : integer(1, axis == 0 ? 12 : 20));
-    p.stride.push_back(one ? 1 : kind == Kind::apart ? integer(4, 25) : integer(1, 4));
-    p.dilation.push_back(one || kind == Kind::apart ? 1 : integer(1, 2));
-    p.before.push_back(one ? 0 : integer(0, 3));
-    p.after.push_back(one ? 0 : integer(0, 3));
+    const bool one = kind == Kind::line && axis == 0;
+    const Index padding = one ? 0 : kind == Kind::wide && axis == 1 ? 12 : 3;
+    p.kernel.push_back(cells_of(kind, axis));
+    p.stride.push_back(one ? 1 : kind == Kind::apart ? integer(4, 25) : integer(1, kind == Kind::any ? 4 : 2));
+    p.dilation.push_back(one || (kind != Kind::any && kind != Kind::line) ? 1 : integer(1, 2));
+    p.before.push_back(integer(0, padding));
+    p.after.push_back(integer(0, padding));
   }
   p.ceil_mode = integer(0, 1) == 1;
   return p;
@@ -76,11 +86,11 @@ MaxPlan plan_of(WindowParameters p, std::span<const Index> sizes, Kind kind) {
 template <class T>
 void check_case(bool channels_last, Kind kind) {
   const WindowParameters p = parameters_of(kind);
-  const bool line = kind == Kind::line;
-  const Index sizes[] = {line ? 1 : p.dilation[0] * p.kernel[0] + integer(0, 40),
+  const bool line = kind == Kind::line, wide = kind == Kind::wide;
+  const Index sizes[] = {line ? 1 : p.dilation[0] * p.kernel[0] + integer(0, wide ? 5 : 40),
                          line ? integer(17000, 30000) : p.dilation[1] * p.kernel[1] + integer(0, 60)};
   const MaxPlan plan = plan_of(p, sizes, kind);
-  const Index channels = integer(1, line ? 2 : 20);
+  const Index channels = integer(kind == Kind::small ? 16 : 1, line || wide ? 2 : 20);  // enough for vectors of them
   const Sizes in{2, channels, sizes[0], sizes[1]};
   const Sizes out{2, channels, line ? 1 : plan.axes[0].output, plan.axes.back().output};
   Array<T> x(in, channels_last), y(out, channels_last), dx(in, channels_last), y2(out, channels_last);
@@ -129,7 +139,10 @@ int main() {
     for (const Isa isa : available_isas()) {
       CHECK(set_isa(name_of(isa)));
       for (int i = 0; i < 30; ++i) {
-        const Kind kind = i % 15 == 0 ? Kind::line : i % 3 == 0 ? Kind::apart : Kind::any;
+        constexpr Kind kinds[] = {Kind::line,  Kind::any, Kind::small, Kind::apart, Kind::wide, Kind::any, Kind::apart,
+                                  Kind::small, Kind::any, Kind::apart, Kind::wide,  Kind::any,  Kind::small, Kind::apart,
+                                  Kind::wide};
+        const Kind kind = kinds[i % 15];
         check_case<float>(i % 2 == 0, kind);
         check_case<double>(i % 2 == 0, kind);
       }
