@@ -167,9 +167,13 @@ def _work(seconds: float) -> None:
 def test_an_interrupt_leaves_the_library_usable() -> None:
     expected = OP(X)
     timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        _work(30)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs that ignore it
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            _work(30)
+    finally:
+        signal.signal(signal.SIGINT, before)
     draw.assert_same_bits(OP(X), expected, "after an interrupt")
 
 
