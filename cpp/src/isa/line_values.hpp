@@ -16,8 +16,10 @@
 // Loops have what they need in registers as long as none of it has an address.
 #if defined(__GNUC__) || defined(__clang__)
 #define HALFULP_IN_LINE __attribute__((always_inline))
+#define HALFULP_APART __attribute__((noinline))  // from loops that need the registers
 #else
 #define HALFULP_IN_LINE
+#define HALFULP_APART
 #endif
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -307,7 +309,7 @@ inline void prefetch([[maybe_unused]] const void* x) {
 template <class T>
 class MagnitudeScan {
  public:
-  void take(const T* x, Index n) {
+  HALFULP_APART void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
     Lanes less_lanes = smallest_, more_lanes = largest_;
     const auto take_lanes = [&](const Lanes& lanes) {
@@ -347,7 +349,7 @@ class MagnitudeScan {
 template <class T>
 class NegativeZeroScan {
  public:
-  void take(const T* x, Index n) {
+  HALFULP_APART void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
     const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
     Vector<Bits> none = none_;
