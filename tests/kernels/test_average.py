@@ -212,6 +212,14 @@ def test_windows_with_too_many_sizes_for_a_common_denominator_are_exact() -> Non
             draw.assert_same_bits(op.vjp(x)[1](cotangent)[0], hu.spec.vjp(op, (x,), cotangent)[0])
 
 
+def test_the_exact_pullback_of_swapped_bytes_is_native() -> None:
+    op = hu.AvgPool((1, 38), padding=((0, 0), (0, 15)), stride=1, count_include_pad=False)
+    x = np.arange(39, dtype=np.float16).reshape(1, 39)
+    output, pullback = op.vjp(x)
+    (dx,) = pullback(output.astype(">f2"))
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), output)[0], "swapped bytes")
+
+
 def test_an_average_keeps_the_sign_of_negative_zeros_only_if_all_are() -> None:
     x = np.array([-0.0, -0.0, 0.0, -0.0], np.float32)
     assert np.signbit(hu.AvgPool((2,), stride=1)(x)).tolist() == [True, False, False]

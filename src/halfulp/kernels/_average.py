@@ -52,6 +52,8 @@ def exact_transpose(op: AvgPool, shape: tuple[int, ...], cotangent: NDArray[Any]
     """
     axes = op.axes(shape[len(shape) - op.ndim :])
     windows = [_windows_of_cells(axis, op.count_include_pad) for axis in axes]
+    if not cotangent.dtype.isnative:
+        cotangent = cotangent.astype(cotangent.dtype.newbyteorder("="))
     fmt = float_format(cotangent.dtype)
     flat = cotangent.astype(np.float64).reshape((-1, *cotangent.shape[cotangent.ndim - op.ndim :]))
     planes = np.empty((flat.shape[0], *(axis.size for axis in axes)), cotangent.dtype)
