@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import halfulp as hu
 from halfulp import _core
@@ -158,3 +160,16 @@ def test_outputs_keep_the_order_of_axes() -> None:
     assert dx.strides == x.strides
     assert op(x[:, ::2]).flags.c_contiguous
     assert not np.shares_memory(output, x)
+
+
+@given(draw.windows(max_ndim=3), draw.ties, draw.nan_policies, st.sampled_from([16, 33, 64, 70]), draw.seeds)
+def test_many_interleaved_channels_are_their_planes(
+    window: draw.Window, ties: str, nan: str, channels: int, seed: int
+) -> None:
+    """Values of whole vectors of channels have a way of their own."""
+    op = hu.MaxPool(**window.arguments, ties=ties, nan=nan)
+    rng = np.random.default_rng(seed)
+    for dtype in (*draw.FLOATS, *draw.INTEGERS):
+        x = draw.random_array(rng, (2, channels, *window.spatial), dtype)
+        interleaved = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+        draw.assert_same_bits(op(interleaved), op(x), f"{op} on {x.dtype} {x.shape}")
