@@ -1,7 +1,7 @@
 """Hypothesis profiles: the default fits in a few minutes; ``--hypothesis-profile=thorough`` draws a million cases.
 
-A case of the pooling kernels is one array, compared forward, with indices, under JVP and under VJP: more than 22,000 of them by
-default, more than 1,100,000 when thorough.
+A case of the pooling kernels is one array, compared forward, with indices, under JVP and under VJP: more than
+22,000 of them by default, more than 1,100,000 when thorough.
 
 The default draws the same cases for the same tree, so that the gate gives one answer; the thorough profile draws anew.
 """
