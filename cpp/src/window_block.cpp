@@ -171,7 +171,8 @@ void WindowBlock<T>::choose_mode() {
   scan_rows(range);
   bounded_ = !range_.template exact<Source>(range);
   bool weighted = plan_.negated, wide = false;
-  for (int a = 0; a + 1 < depth_; ++a) wide = wide || slides(a);
+  const bool several = outputs_range_.first_end - outputs_range_.first_begin > 1;
+  for (int a = several ? 0 : 1; a + 1 < depth_; ++a) wide = wide || slides(a);
   for (const SumAxis* axis : layout_.axes) weighted = weighted || !axis->weights.empty();
   slide_allowed_ = wide && !bounded_ && !weighted && !has_negative_zero();
 }

@@ -9,6 +9,7 @@
 
 #include "check.hpp"
 #include "halfulp/exact_sum.hpp"
+#include "halfulp/isa.hpp"
 #include "halfulp/parallel.hpp"
 
 namespace {
@@ -50,11 +51,12 @@ std::vector<Axis> random_axes(Sizes& spatial, int ndim) {
   p.ceil_mode = integer(0, 1) == 1;
   for (int a = 0; a < ndim; ++a) {
     p.kernel.push_back(integer(0, 5) == 0 ? integer(10, 90) : integer(1, 9));
-    p.stride.push_back(integer(1, 3));
+    const bool apart = integer(0, 3) == 0;  // windows that share nothing
+    p.stride.push_back(apart ? p.kernel.back() : integer(1, 3));
     p.dilation.push_back(integer(1, 2));
     p.before.push_back(integer(0, 4));
     p.after.push_back(integer(0, 4));
-    spatial.push_back(p.dilation.back() * (p.kernel.back() - 1) + 1 + integer(0, 20));
+    spatial.push_back(p.dilation.back() * (p.kernel.back() - 1) + 1 + integer(0, 20) + (apart ? p.stride.back() : 0));
   }
   return window_axes(p, spatial.span());
 }
@@ -85,9 +87,16 @@ ArrayView view(std::vector<T>& data, Index planes, Index rows, Index columns) {
   return {reinterpret_cast<char*>(data.data()), dtype_of<T>, {planes, rows, columns}, {rows * columns * item, columns * item, item}};
 }
 
+// Every instruction set in turn.
+void choose_isa(int round) {
+  const auto isas = available_isas();
+  CHECK(set_isa(name_of(isas[static_cast<std::size_t>(round) % isas.size()])));
+}
+
 template <class T>
 void averages_match_the_accumulator() {
   for (int round = 0; round < 60; ++round) {
+    choose_isa(round);
     Sizes spatial;
     const std::vector<Axis> axes = random_axes(spatial, 2);
     const bool include = integer(0, 1) == 1;
@@ -96,7 +105,7 @@ void averages_match_the_accumulator() {
     std::vector<T> x(static_cast<std::size_t>(planes * spatial[0] * spatial[1]));
     std::vector<T> y(static_cast<std::size_t>(planes * rows * columns));
     for (T& value : x) value = number<T>(round % 5);
-    set_num_threads(round % 3 + 1);
+    set_num_threads(round / 3 % 3 + 1);
     sum_windows(average_plan(axes, include, divisor), view(x, planes, spatial[0], spatial[1]), view(y, planes, rows, columns));
     for (Index p = 0; p < planes; ++p)
       check_plane(axes, include, divisor, x.data() + p * spatial[0] * spatial[1], y.data() + p * rows * columns);
@@ -106,6 +115,7 @@ void averages_match_the_accumulator() {
 template <class T>
 void whole_planes_match_the_accumulator() {
   for (int round = 0; round < 40; ++round) {
+    choose_isa(round);
     const Index planes = 300, height = integer(1, 12), width = integer(1, 12);
     const std::vector<Axis> axes = global_axes(std::vector<Index>{height, width});
     std::vector<T> x(static_cast<std::size_t>(planes * height * width)), y(static_cast<std::size_t>(planes));
@@ -118,6 +128,7 @@ void whole_planes_match_the_accumulator() {
 // <A x, g> = <x, A^T g> in exact arithmetic, tested where both sides are exact: small integers and power-of-two divisors.
 void transposes_are_adjoint() {
   for (int round = 0; round < 100; ++round) {
+    choose_isa(round);
     Sizes spatial;
     const std::vector<Axis> axes = random_axes(spatial, 2);
     std::vector<double> x(static_cast<std::size_t>(spatial[0] * spatial[1]));

@@ -127,6 +127,37 @@ def test_wide_windows_match_the_specification(
     check_case(op, fill(rng, (3, size), dtype), rng)
 
 
+def uneven(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Ordinary numbers and a few far smaller ones: not every sum is a float64, but most can be rounded all the same."""
+    return (rng.normal(size=shape) * np.where(rng.random(shape) < 0.01, 2.0**-28, 1)).astype(dtype)
+
+
+@given(
+    st.tuples(st.integers(3, 14), st.integers(-1, 4), st.integers(1, 3), st.integers(0, 2)),
+    st.tuples(st.integers(1, 40), st.integers(1, 30), st.integers(14, 250), st.integers(0, 3)),
+    st.booleans(),
+    st.booleans(),
+    draw.seeds,
+)
+def test_windows_of_many_rows_match_the_specification(
+    rows: tuple[int, int, int, int], columns: tuple[int, int, int, int], adaptive: bool, include: bool, seed: int
+) -> None:
+    """Windows that share few rows or none: these are added in registers, with one look at each row."""
+    kernel, shared, lines, above = rows
+    wide, step, width, before = columns
+    wide = min(wide, width)
+    stride = max(1, kernel - shared)
+    height = kernel + (lines - 1) * stride
+    op: Any = hu.AdaptiveAvgPool((lines, max(1, width // step)))
+    if not adaptive:
+        padding = (min(above, kernel // 2), min(before, wide // 2))
+        op = hu.AvgPool((kernel, wide), stride=(stride, step), padding=padding, count_include_pad=include)
+    rng = np.random.default_rng(seed)
+    fill = (uneven, draw.random_array, near_ties, cancelling)[rng.integers(4)]
+    dtype = np.dtype(np.float32) if rng.random() < 0.7 else rng.choice(np.array(draw.FLOATS, dtype=object))
+    check_case(op, fill(rng, (height, width), dtype), rng)
+
+
 LARGE = [
     (hu.AvgPool((3, 3), stride=2, padding=1), (2, 11, 70)),
     (hu.AvgPool((9, 17), stride=1, padding=4), (1, 17, 43)),

@@ -1,7 +1,8 @@
 // Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp only.
 //
-// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops have
-// their arguments by value: those stay in registers, whatever a sink writes to.
+// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops copy
+// their arguments: copies stay in registers, whatever a sink writes to. Arguments of several words are references, because
+// handing them over by value would read them from memory in other pieces than they have just been written in.
 #pragma once
 
 #include "line_values.hpp"
@@ -33,11 +34,8 @@ struct RoundQuotients {
     T* out;
     SumDivisor divisor;  // a copy, so that it stays in registers
     HALFULP_IN_LINE void take(Index at, const Single<Doubles>& v, Index left) const {
-      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : quotient(v.sum, divisor);
-      if (left >= kWide) return store_rounded(out + at, q);
-      T rounded[kWide];
-      store_rounded(rounded, q);
-      for (Index i = 0; i < left; ++i) out[at + i] = rounded[i];
+      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : uneven_quotient(v.sum, divisor);
+      store_first_rounded(out + at, q, left);
     }
   };
   Line line(Index k) const { return {outs[k], divisor}; }
@@ -130,7 +128,9 @@ inline Held<T, V> cells(const Sums& in, Index at, Index count, Index step) {
 
 // Windows one apart.
 template <class T, int Count, class Sink>
-void along_by_one(SumRows rows, SumSegment g, Sink sink) {
+void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& sink) {
+  const SumRows rows = from;
+  const SumSegment g = segment;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
@@ -205,7 +205,8 @@ class Neighbours {
 // Of windows of 8 q + D neighbours, one apart: the sum of the last D to `kept`, and at every place the sum of eight to
 // `out`, of which q are to be added.
 template <class T, int D>
-void sum_neighbours(SumRows rows, Index q, Index length, SumRows out, SumRows kept) {
+void sum_neighbours(const SumRows& from, Index q, Index length, const SumRows& to_sums, const SumRows& to_kept) {
+  const SumRows rows = from, out = to_sums, kept = to_kept;
   const Index last = 8 * q, n = length + (D > 0 ? last : last - 8);
   for (Index k = 0; k < rows.count; ++k) {
     const Sums to = out[k], rest = kept[k];
@@ -222,7 +223,9 @@ void sum_neighbours(SumRows rows, Index q, Index length, SumRows out, SumRows ke
 // Of n values `unit` apart: the sum of the first D to `kept` if there are any, added to what is there if there is some,
 // and the sum of eight to `out`.
 template <class T, int D>
-void sum_eights(SumRows rows, Index unit, Index n, SumRows out, SumRows kept, Index length, bool add) {
+void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums, const SumRows& to_kept, Index length,
+                bool add) {
+  const SumRows rows = from, out = to_sums, kept = to_kept;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k], to = out[k], first = kept[k];
     for (Index i = 0; i < n; i += kWide) {
@@ -236,12 +239,27 @@ void sum_eights(SumRows rows, Index unit, Index n, SumRows out, SumRows kept, In
   }
 }
 
+// `Count` sums `unit` apart, and what was kept of each window if there is some. `Count` = 0: `count` of them.
+template <class T, int Count, class Sink>
+HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool some, const SumRows& from_kept, Index length,
+                            Index output, const Sink& sink) {
+  const SumRows rows = from, kept = from_kept;
+  for (Index k = 0; k < rows.count; ++k) {
+    const Sums in = rows[k], first = kept[k];
+    const auto line = sink.line(k);
+    for (Index t = 0; t < length; t += kWide) {
+      const Held<T, Doubles> v = cells<T, Doubles, Count>(in, t, count, unit);
+      line.take(output + t, some ? plus(get<T, Doubles>(first, t), v) : v, length - t);
+    }
+  }
+}
+
 // Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are summed
 // in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps seven.
 template <class T, class Sink>
-void along_by_eights(SumRows rows, const LineTask<T>& task, const SumSegment& g, Sink sink) {
-  using Pass = void (*)(SumRows, Index, Index, SumRows, SumRows, Index, bool);
-  using First = void (*)(SumRows, Index, Index, SumRows, SumRows);
+void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegment& g, const Sink& sink) {
+  using Pass = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&, Index, bool);
+  using First = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&);
   static constexpr First neighbours[8] = {sum_neighbours<T, 0>, sum_neighbours<T, 1>, sum_neighbours<T, 2>,
                                           sum_neighbours<T, 3>, sum_neighbours<T, 4>, sum_neighbours<T, 5>,
                                           sum_neighbours<T, 6>, sum_neighbours<T, 7>};
@@ -265,20 +283,19 @@ void along_by_eights(SumRows rows, const LineTask<T>& task, const SumSegment& g,
     current.first = work.first + rest * unit;
     current.pitch = work.pitch;
   }
-  for (Index k = 0; k < rows.count; ++k) {
-    const Sums in = current[k], first = kept[k];
-    const auto line = sink.line(k);
-    for (Index t = 0; t < g.length; t += kWide) {
-      const Held<T, Doubles> v = cells<T, Doubles, 0>(in, t, count, unit);
-      line.take(g.output + t, some ? plus(get<T, Doubles>(first, t), v) : v, g.length - t);
-    }
-  }
+  const auto finish = count == 1   ? sum_rest<T, 1, Sink>
+                      : count == 2 ? sum_rest<T, 2, Sink>
+                      : count == 3 ? sum_rest<T, 3, Sink>
+                                   : sum_rest<T, 0, Sink>;
+  finish(current, count, unit, some, kept, g.length, g.output, sink);
 }
 
 #if defined(__GNUC__) || defined(__clang__)
 // Windows two apart, of neighbouring values. Short ones are made directly where they can be; see line_direct.hpp.
 template <class T, class Sink>
-void along_by_two(SumRows rows, SumSegment g, Sink sink) {
+void along_by_two(const SumRows& from, const SumSegment& segment, const Sink& sink) {
+  const SumRows rows = from;
+  const SumSegment g = segment;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
@@ -295,7 +312,9 @@ void along_by_two(SumRows rows, SumSegment g, Sink sink) {
 
 // Two segments whose outputs alternate.
 template <class T, class Sink>
-void along_alternating(SumRows rows, SumSegment a, SumSegment b, Sink sink) {
+void along_alternating(const SumRows& from, const SumSegment& first, const SumSegment& second, const Sink& sink) {
+  const SumRows rows = from;
+  const SumSegment a = first, b = second;
   const Index outputs = a.length + b.length;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
@@ -325,7 +344,9 @@ bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink
 }
 #else
 template <class T, class Sink>
-void along_by_two(SumRows rows, SumSegment g, Sink sink) {
+void along_by_two(const SumRows& from, const SumSegment& segment, const Sink& sink) {
+  const SumRows rows = from;
+  const SumSegment g = segment;
   for (Index k = 0; k < rows.count; ++k)
     for (Index t = 0; t < g.length; ++t)
       sink.line(k).take(g.output + t, cells<T, Doubles, 0>(rows[k], g.first + 2 * t, g.count, 1), g.length - t);

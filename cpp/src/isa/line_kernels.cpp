@@ -40,6 +40,55 @@ void add_rows(const T* source, const Index* rows, Index count, Index n, const Su
   if (count - r == 3) add_group<T, 3, false>(source, rows + r, n, out);
 }
 
+// As many vectors of a row as have their sums in registers.
+#if defined(HALFULP_ISA_avx512)
+inline constexpr int kStrip = 7;
+#else
+inline constexpr int kStrip = 3;
+#endif
+inline constexpr Index kStripWide = kLanes<float>;
+
+// The same for all rows at once, several vectors of each and the last one `last` from the first, with their magnitudes.
+template <int Vectors>
+HALFULP_APART void add_strip(const float* source, const Index* rows, Index count, Index last, const Sums& out,
+                             MagnitudeScan<float>& scan) {
+  constexpr int kParts = static_cast<int>(kStripWide / kWide);
+  Doubles sums[Vectors][kParts];
+  for (auto& vector : sums)
+    for (Doubles& part : vector) part = all<Doubles>(-0.0);  // changes no sum, whatever its sign
+  auto magnitudes = scan.lanes();
+  const auto at = [&](int k) { return k + 1 < Vectors ? k * kStripWide : last; };
+  for (Index r = 0; r < count; ++r) {
+    const float* const x = source + rows[r];
+    for (int k = 0; k < Vectors; ++k) {
+      prefetch(x + at(k));
+      magnitudes.take(x + at(k));
+      for (int p = 0; p < kParts; ++p) sums[k][p] += widened<Doubles>(x + at(k) + p * kWide);
+    }
+  }
+  scan.set_lanes(magnitudes);
+  for (int k = 0; k < Vectors; ++k)
+    for (int p = 0; p < kParts; ++p) put(out, at(k) + p * kWide, Single<Doubles>{sums[k][p]});
+}
+
+template <int... Less>
+void add_strip_of(Index vectors, std::integer_sequence<int, Less...>, const float* source, const Index* rows, Index count,
+                  Index last, const Sums& out, MagnitudeScan<float>& scan) {
+  static constexpr decltype(&add_strip<1>) strips[] = {add_strip<Less + 1>...};
+  strips[vectors - 1](source, rows, count, last, out, scan);
+}
+
+// For n of at least a vector: the last one ends with the row.
+inline void add_strips(const float* source, const Index* rows, Index count, Index n, const Sums& out,
+                       MagnitudeScan<float>& scan) {
+  for (Index i = 0; i < n; i += kStrip * kStripWide) {
+    if (n - i < kStripWide) i = n - kStripWide;
+    const Index left = n - i, all = (left + kStripWide - 1) / kStripWide, vectors = all < kStrip ? all : kStrip;
+    const Index last = all <= kStrip ? left - kStripWide : (vectors - 1) * kStripWide;
+    add_strip_of(vectors, std::make_integer_sequence<int, kStrip>{}, source + i, rows, count, last, out + i, scan);
+  }
+}
+
 // Brings sum and low back to high and low part of their value, so that low stays small however long a slide goes on.
 template <class V>
 inline Single<V> renormalised(const Single<V>& a) {
@@ -50,14 +99,15 @@ inline Pair<V> renormalised(const Pair<V>& a) {
   return plus(Pair<V>{a.sum, a.sum - a.sum}, a.low);
 }
 
-// Subtracts one row and adds another; either may be absent.
-template <class T>
-void slide_row(const Sums& in, const T* leaving, const T* entering, Index n, const Sums& out) {
+// Adds one row and subtracts another.
+template <class T, bool Enters, bool Leaves>
+HALFULP_APART void slide_row(const Sums& from, const T* entering, const T* leaving, Index n, const Sums& to) {
+  const Sums in = from, out = to;
   for_each_vector(n, [&](auto tag, Index i) {
     using V = typename decltype(tag)::type;
     Held<T, V> v = get<T, V>(in, i);
-    if (entering != nullptr) v = plus(v, widened<V>(entering + i));
-    if (leaving != nullptr) v = plus(v, V(-widened<V>(leaving + i)));
+    if constexpr (Enters) v = plus(v, widened<V>(entering + i));
+    if constexpr (Leaves) v = plus(v, V(-widened<V>(leaving + i)));
     put(out, i, renormalised(v));
   });
 }
@@ -68,9 +118,11 @@ void slide_rows(const Sums& before, const T* source, const Index* rows, const Su
   const Index* leaving = rows + line.row - line.leaving;  // the rows of the line before stand next to these
   const Index* entering = rows + line.row + line.row_count - line.entering;
   const Index steps = line.leaving > line.entering ? line.leaving : line.entering;
-  for (Index r = 0; r < steps; ++r)
-    slide_row(r == 0 ? before : out, r < line.leaving ? source + leaving[r] : nullptr,
-              r < line.entering ? source + entering[r] : nullptr, n, out);
+  for (Index r = 0; r < steps; ++r) {
+    const bool enters = r < line.entering, leaves = r < line.leaving;
+    const auto slide = !leaves ? slide_row<T, true, false> : enters ? slide_row<T, true, true> : slide_row<T, false, true>;
+    slide(r == 0 ? before : out, enters ? source + entering[r] : nullptr, leaves ? source + leaving[r] : nullptr, n, out);
+  }
 }
 
 // A padded zero among the terms makes a negative zero positive and changes nothing else.
@@ -110,6 +162,20 @@ class SlabScan {
     end_ = end_ > line.end_slab ? end_ : line.end_slab;
   }
 
+  // Adds the rows of a line with one look at each of them, if most of these are new; false if not.
+  bool add_rows(const T* source, const SumLine& line, const Sums& out) {
+    if constexpr (std::is_same_v<T, float>) {
+      const Index count = line.end_slab - line.first_slab, known = begin_ == end_ ? 0 : end_ - line.first_slab;
+      const bool whole = line.row_count == count && task_.slab_row_count == 1 && task_.slab_width == task_.width;
+      if (!whole || task_.slides || task_.width < kStripWide || count < 4 || known < 0 || 2 * known > count) return false;
+      begin_ = begin_ == end_ || line.first_slab < begin_ ? line.first_slab : begin_;
+      end_ = line.end_slab;
+      add_strips(source, task_.rows + line.row, count, task_.width, out, scan_);
+      return true;
+    }
+    return false;
+  }
+
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
  private:
@@ -144,12 +210,12 @@ class LineBatch {
  public:
   explicit LineBatch(const LineTask<T>& task) : task_(task) {}
 
-  // Where the row of sums of a line goes; perhaps where that of the line before was.
-  Sums add(const SumLine& line, T* out) {
+  // Where in task.row the row of sums of a line goes; perhaps where that of the line before was.
+  Index add(const SumLine& line, T* out) {
     if (count_ == task_.batch || (count_ > 0 && line.divisor != lines_[0]->divisor)) finish();
     lines_[count_] = &line;
     outs_[count_] = out;
-    return task_.row + (count_++ * task_.row_pitch + task_.margin);
+    return count_++ * task_.row_pitch + task_.margin;
   }
 
   // From the rows of sums to the outputs.
@@ -211,26 +277,42 @@ class LineBatch {
   }
 
   void finish_bounded() {
-    std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
     if constexpr (std::is_same_v<T, float>) {
-      const SumDivisor d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
-      if (alone() && along_at_once(task_, rows(), BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse})) return;
+      std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
+      const auto quotients = [&](const typename LineTask<T>::Run& run) {
+        const SumDivisor& d = divisor_.of(divisor_of(task_, *lines_[0], run));
+        return BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse};
+      };
+      if (alone() && along_at_once(task_, rows(), quotients(task_.runs[0]))) return;
+      along(task_, rows());
+      for (Index k = 0; k < count_; ++k) {
+        for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
+          const BoundedQuotients<T> all_lines = quotients(run);
+          const auto line = all_lines.line(k);
+          for (Index i = run.begin; i < run.end; i += kWide) line.take(i, get<T, Doubles>(sums, i), run.end - i);
+        });
+      }
     }
-    std::memset(unsure, 1, static_cast<std::size_t>(count_));
   }
 
   void divide_line(Index k) {
+    for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
+      divide(task_, sums + run.begin, run.end - run.begin, divisor_.of(divisor_of(task_, *lines_[k], run)), outs_[k] + run.begin);
+    });
+  }
+
+  // f(sums of the line, run) for the runs of windows that are not empty; those of the others are zero.
+  template <class F>
+  void for_each_run(Index k, F f) {
     const Sums sums = task_.sums + k * task_.sums_pitch;
     for (Index p = 0; p < task_.padded_count && !lines_[k]->padded; ++p)
       add_padded_zeros(sums.sum + task_.padded[p].begin, task_.padded[p].end - task_.padded[p].begin);
     for (Index r = 0; r < task_.run_count; ++r) {
       const typename LineTask<T>::Run& run = task_.runs[r];
-      T* out = outs_[k] + run.begin;
-      const Index n = run.end - run.begin;
       if (run.empty)
-        std::memset(static_cast<void*>(out), 0, static_cast<std::size_t>(n) * sizeof(T));
+        std::memset(static_cast<void*>(outs_[k] + run.begin), 0, static_cast<std::size_t>(run.end - run.begin) * sizeof(T));
       else
-        divide(task_, sums + run.begin, n, divisor_.of(divisor_of(task_, *lines_[k], run)), out);
+        f(sums, run);
     }
   }
 
@@ -251,7 +333,7 @@ LineContents sum_lines(const LineTask<T>& task) {
 #endif
   const T* source = task.source + task.column;
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
-  Sums before{};
+  Index before = 0;  // where the row of sums of the line before is
   for (Index l = 0; l < task.line_count; ++l) {
     const SumLine& line = task.lines[l];
     T* out = task.out + line.out;
@@ -266,13 +348,14 @@ LineContents sum_lines(const LineTask<T>& task) {
       if (task.error > 0.0) task.unsure[l] = task.unsure[l - 1];
       continue;
     }
-    scan.enter(line);
 #if defined(HALFULP_DIRECT_LINES)
     if (direct.apply(line)) {
+      scan.enter(line);
       batch.run(direct, line, out);
       continue;
     }
     if (expanded.apply(line)) {
+      scan.enter(line);
       const SumLine* next = l + 1 < task.line_count && expanded.together(line, task.lines[l + 1]) ? &line + 1 : nullptr;
       if (batch.run(expanded, line, out, next == nullptr ? nullptr : task.out + next->out)) {
         if (next != nullptr) scan.enter(task.lines[++l]);
@@ -280,14 +363,18 @@ LineContents sum_lines(const LineTask<T>& task) {
       }
     }
 #endif
-    const Sums row = batch.add(line, out);
-    if (task.slides && l > 0 && line.leaving + line.entering > 0)
-      slide_rows(before, source, task.rows, line, task.width, row);
-    else
-      add_rows(source, task.rows + line.row, line.row_count, task.width, row);
+    const Index at = batch.add(line, out);
+    const Sums row = task.row + at;
+    if (!scan.add_rows(source, line, row)) {
+      scan.enter(line);
+      if (task.slides && l > 0 && line.leaving + line.entering > 0)
+        slide_rows(task.row + before, source, task.rows, line, task.width, row);
+      else
+        add_rows(source, task.rows + line.row, line.row_count, task.width, row);
+    }
     // Sums that slide are used only if no cell is a negative zero; then none of them is one.
     if (line.padded && !task.slides) add_padded_zeros(row.sum, task.width);
-    if (task.slides) before = row;
+    before = at;
   }
   batch.finish();
   return scan.contents();

@@ -141,6 +141,21 @@ inline void store_rounded(T* out, double q) {
   *out = round_to<T>(q);
 }
 
+// The first `left` of them, if that is less than all.
+template <class T>
+HALFULP_IN_LINE inline void store_first_rounded(T* out, const Doubles& q, Index left) {
+#if defined(HALFULP_MASKS)
+  if constexpr (std::is_same_v<T, float>) {  // a branch would keep what the loop needs out of the registers
+    const auto mask = static_cast<__mmask8>(left >= kWide ? 0xff : (1 << left) - 1);
+    return _mm256_mask_storeu_ps(out, mask, reinterpret<__m256>(__builtin_convertvector(q, Floats)));
+  }
+#endif
+  if (left >= kWide) return store_rounded(out, q);
+  T rounded[kWide];
+  store_rounded(rounded, q);
+  for (Index i = 0; i < left; ++i) out[i] = rounded[i];
+}
+
 template <class V>
 inline V magnitude(const V& x) {
   if constexpr (std::is_same_v<V, double>) {
@@ -179,13 +194,16 @@ inline V all(double x) {
 
 // sum / n to within one unit in the last place, and exactly if the quotient is a double; see sum_divisor.
 template <class V>
-inline V quotient(const V& sum, const SumDivisor& d) {
-  if (d.rest == 0.0) return sum * all<V>(d.high);
+inline V uneven_quotient(const V& sum, const SumDivisor& d) {
 #ifdef __FMA__
   return fused<V>(sum, all<V>(d.high), sum * all<V>(d.rest));
 #else
   return sum / all<V>(d.value);
 #endif
+}
+template <class V>
+inline V quotient(const V& sum, const SumDivisor& d) {
+  return d.rest == 0.0 ? sum * all<V>(d.high) : uneven_quotient(sum, d);
 }
 
 // A sum of T while it is made.
@@ -305,44 +323,59 @@ inline void prefetch([[maybe_unused]] const void* x) {
 #endif
 }
 
+// The magnitudes of what has passed, lane by lane.
+template <class T>
+struct MagnitudeLanes {
+  using Bits = typename format_of<T>::bits_type;
+  using Lanes = Vector<Bits>;
+  static constexpr Index kWidth = kLanes<Bits>;
+  static constexpr Bits kNone = static_cast<Bits>(~Bits{0}), kMask = static_cast<Bits>(kNone >> 1);
+
+  HALFULP_IN_LINE void take(const Lanes& lanes) {
+    const Lanes found = lanes & splat(kMask);
+    const Lanes less = found - splat(Bits{1});  // zero becomes the largest pattern and so does not count
+    smallest = smaller(less, smallest);
+    largest = larger(found, largest);
+  }
+  HALFULP_IN_LINE void take(const T* x) { take(load(reinterpret_cast<const Bits*>(x))); }
+
+  Lanes smallest = splat(kNone), largest = splat(Bits{0});
+};
+
 // The magnitudes of all that was read, as MagnitudeRange has them.
 template <class T>
 class MagnitudeScan {
  public:
+  using Lanes = MagnitudeLanes<T>;
+  using Bits = typename Lanes::Bits;
+
   HALFULP_APART void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
-    Lanes less_lanes = smallest_, more_lanes = largest_;
-    const auto take_lanes = [&](const Lanes& lanes) {
-      const Lanes magnitude = lanes & splat(kMask);
-      const Lanes less = magnitude - splat(Bits{1});  // zero becomes the largest pattern and so does not count
-      less_lanes = smaller(less, less_lanes);
-      more_lanes = larger(magnitude, more_lanes);
-    };
+    Lanes lanes = lanes_;
     Index i = 0;
-    for (; i + kBitsWide <= n; i += kBitsWide) {
+    for (; i + Lanes::kWidth <= n; i += Lanes::kWidth) {
       prefetch(x + i);
-      take_lanes(load(bits + i));
+      lanes.take(x + i);
     }
-    if (i < n) take_lanes(load_first(bits + i, n - i));
-    smallest_ = less_lanes;
-    largest_ = more_lanes;
+    if (i < n) lanes.take(load_first(bits + i, n - i));
+    lanes_ = lanes;
   }
 
+  // For loops that take lanes on the way.
+  Lanes lanes() const { return lanes_; }
+  void set_lanes(const Lanes& lanes) { lanes_ = lanes; }
+
   MagnitudeRange range() const {
-    Bits least[kBitsWide], most[kBitsWide], smallest = kNone, largest = 0;
-    std::memcpy(least, &smallest_, sizeof least);
-    std::memcpy(most, &largest_, sizeof most);
+    Bits least[Lanes::kWidth], most[Lanes::kWidth], smallest = Lanes::kNone, largest = 0;
+    std::memcpy(least, &lanes_.smallest, sizeof least);
+    std::memcpy(most, &lanes_.largest, sizeof most);
     for (const Bits bits : least) smallest = bits < smallest ? bits : smallest;
     for (const Bits bits : most) largest = bits > largest ? bits : largest;
-    return {smallest == kNone ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
+    return {smallest == Lanes::kNone ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
   }
 
  private:
-  using Bits = typename format_of<T>::bits_type;
-  using Lanes = Vector<Bits>;
-  static constexpr Index kBitsWide = kLanes<Bits>;
-  static constexpr Bits kNone = static_cast<Bits>(~Bits{0}), kMask = static_cast<Bits>(kNone >> 1);
-  Lanes smallest_ = splat(kNone), largest_ = splat(Bits{0});
+  Lanes lanes_;
 };
 
 // Whether a negative zero has passed.

@@ -352,7 +352,7 @@ void extend(C* data, const RowRun& rows, int64_t before, int64_t places) {
   }
 }
 
-// Integers have no NaN: one rule serves for all.
+// Integers have no NaN, and equal ones cannot be told apart: one rule and one order serve for all.
 template <class C>
 constexpr MaxRule rule_for(MaxRule rule) {
   return std::is_floating_point_v<C> ? rule : MaxRule::clean;
@@ -367,30 +367,31 @@ constexpr Contents (*runs_of_sixteen())(const C*, C*, const RowRun&) {
 template <class C, class P>
 constexpr MaxRowKernels<C, P> kernels() {
   constexpr MaxRule clean = MaxRule::clean, absent = rule_for<C>(MaxRule::absent), nan = rule_for<C>(MaxRule::propagate);
-  return {{{fold<C, clean, false, false>, fold<C, clean, true, false>},
-           {fold<C, absent, false, false>, fold<C, absent, true, false>},
-           {fold<C, nan, false, false>, fold<C, nan, true, false>}},
-          {{fold<C, clean, false, true>, fold<C, clean, true, true>},
-           {fold<C, absent, false, true>, fold<C, absent, true, true>},
-           {fold<C, nan, false, true>, fold<C, nan, true, true>}},
-          {{fold_pair<C, P, clean, false>, fold_pair<C, P, clean, true>},
-           {fold_pair<C, P, absent, false>, fold_pair<C, P, absent, true>}},
-          {{fold_pair_exact<C, P, clean, false>, fold_pair_exact<C, P, clean, true>},
-           {fold_pair_exact<C, P, absent, false>, fold_pair_exact<C, P, absent, true>}},
+  constexpr bool last = std::is_floating_point_v<C>;
+  return {{{fold<C, clean, false, false>, fold<C, clean, last, false>},
+           {fold<C, absent, false, false>, fold<C, absent, last, false>},
+           {fold<C, nan, false, false>, fold<C, nan, last, false>}},
+          {{fold<C, clean, false, true>, fold<C, clean, last, true>},
+           {fold<C, absent, false, true>, fold<C, absent, last, true>},
+           {fold<C, nan, false, true>, fold<C, nan, last, true>}},
+          {{fold_pair<C, P, clean, false>, fold_pair<C, P, clean, last>},
+           {fold_pair<C, P, absent, false>, fold_pair<C, P, absent, last>}},
+          {{fold_pair_exact<C, P, clean, false>, fold_pair_exact<C, P, clean, last>},
+           {fold_pair_exact<C, P, absent, false>, fold_pair_exact<C, P, absent, last>}},
           {largest<C, clean>, largest<C, absent>, largest<C, nan>},
           copy<C>,
           deal<C, 2>,
           deal<C, 3>,
           {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
-          {fours<C, false>, fours<C, true>},
-          {runs_of_sixteen<C, false>(), runs_of_sixteen<C, true>()},
+          {fours<C, false>, fours<C, last>},
+          {runs_of_sixteen<C, false>(), runs_of_sixteen<C, last>()},
           extend<C>,
-          {{suffixes<C, clean, false>, suffixes<C, clean, true>},
-           {suffixes<C, absent, false>, suffixes<C, absent, true>},
-           {suffixes<C, nan, false>, suffixes<C, nan, true>}},
-          {{slide<C, clean, false>, slide<C, clean, true>},
-           {slide<C, absent, false>, slide<C, absent, true>},
-           {slide<C, nan, false>, slide<C, nan, true>}}};
+          {{suffixes<C, clean, false>, suffixes<C, clean, last>},
+           {suffixes<C, absent, false>, suffixes<C, absent, last>},
+           {suffixes<C, nan, false>, suffixes<C, nan, last>}},
+          {{slide<C, clean, false>, slide<C, clean, last>},
+           {slide<C, absent, false>, slide<C, absent, last>},
+           {slide<C, nan, false>, slide<C, nan, last>}}};
 }
 
 }  // namespace

@@ -215,8 +215,9 @@ Contents sixteens(const C* source, C* out, const RowRun& rows) {
 
 template <class C, class P, int Stride>
 constexpr WindowKernels<C, P> window_kernels() {
-  WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, true, Stride, 2>},
-                             {plain_windows<C, false, Stride, 3>, plain_windows<C, true, Stride, 3>}},
+  constexpr bool last = std::is_floating_point_v<C>;  // equal integers cannot be told apart
+  WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, last, Stride, 2>},
+                             {plain_windows<C, false, Stride, 3>, plain_windows<C, last, Stride, 3>}},
                             {}};
   if constexpr (std::is_floating_point_v<C>) {
     table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
