@@ -126,6 +126,7 @@ template <class T>
 LineWorker<T>::LineWorker(const WindowLines<T>& shared) : shared_(shared), kernels_(line_kernels_of<T>()) {
   task_.rows = shared.rows_.data();
   task_.divisor = shared.plan_.divisor;
+  task_.last_divisor = &last_divisor_;
   task_.resolve = exact_quotient<T>;
   task_.slab_stride = shared.layout_.in_strides[0];
   const SumAxis& last = *shared.layout_.axes.back();

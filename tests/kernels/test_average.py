@@ -158,6 +158,33 @@ def test_windows_of_many_rows_match_the_specification(
     check_case(op, fill(rng, (height, width), dtype), rng)
 
 
+def zeros(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Zeros of both signs, mostly negative ones, and a few other numbers that cancel."""
+    return rng.choice([-0.0, -0.0, -0.0, -0.0, -0.0, 0.0, 1.0, -1.0], shape, p=[0.18] * 5 + [0.06, 0.02, 0.02]).astype(
+        dtype
+    )
+
+
+@given(
+    st.tuples(st.integers(1, 3), st.integers(2, 3), st.integers(1, 3), st.integers(1, 9), st.integers(2, 90)),
+    st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    st.booleans(),
+    draw.seeds,
+)
+def test_small_windows_two_apart_match_the_specification(
+    sizes: tuple[int, int, int, int, int], padding: tuple[int, int], include: bool, seed: int
+) -> None:
+    """These come straight from the source, those of float64 in sums that start at a large number."""
+    tall, wide, down, height, width = sizes
+    tall, wide = min(tall, height), min(wide, width)
+    padding = (min(padding[0], tall // 2), min(padding[1], wide // 2))
+    op = hu.AvgPool((tall, wide), stride=(down, 2), padding=padding, count_include_pad=include)
+    rng = np.random.default_rng(seed)
+    for dtype in (np.dtype(np.float64), rng.choice(np.array(draw.FLOATS, dtype=object))):
+        fill = (zeros, uneven, draw.random_array, near_ties, near_limits, cancelling)[rng.integers(6)]
+        check_case(op, fill(rng, (height, width), dtype), rng)
+
+
 LARGE = [
     (hu.AvgPool((3, 3), stride=2, padding=1), (2, 11, 70)),
     (hu.AvgPool((9, 17), stride=1, padding=4), (1, 17, 43)),

@@ -28,6 +28,11 @@ struct OutputRange {
   Index begin, end;
 };
 
+struct PreparedDivisor {
+  Index n = 0;  // none
+  SumDivisor divisor{};
+};
+
 // Neighbouring lines of one plane, and a range of their outputs.
 template <class T>
 struct LineTask {
@@ -67,6 +72,7 @@ struct LineTask {
   const Run* runs;
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors
+  PreparedDivisor* last_divisor;  // kept from task to task
 
   // Sums that are off by up to `error` > 0: `unsure` tells of each line whether a quotient may be rounded wrongly.
   double error;

@@ -56,7 +56,7 @@ void divide(const LineTask<T>& task, const Sums& sums, Index n, const SumDivisor
   }
 }
 
-// The same for float64. What is not decided at once, and the end of a line, is divided with more care.
+// The same for float64. What is not decided here, and the end of a line, is divided with more care.
 struct RoundPairs {
   double* const* outs;
   const SumDivisor& divisor;
@@ -68,9 +68,12 @@ struct RoundPairs {
     const LineTask<double>& task;
 
     void take(Index at, const Pair<Doubles>& v, Index left) const {
+      if (left < kWide) return take_with_care(at, v, left);
       const QuotientEnds<Doubles> ends = quotient_ends(v, divisor);
-      if (left < kWide || !same_in_all(ends.near, ends.far)) return take_with_care(at, v, left);
-      put_part(out + at, ends.near);
+      if (same_in_all(ends.near, ends.far)) return put_part(out + at, ends.near);
+      Doubles quotient;
+      if (!all_lanes(decided_f64(v, divisor, quotient))) return take_with_care(at, v, left);
+      put_part(out + at, quotient);
     }
 
     void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {

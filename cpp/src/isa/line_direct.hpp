@@ -3,6 +3,8 @@
 // source serve all lines that it belongs to. Included by line_kernels.cpp only.
 #pragma once
 
+#include <bit>
+
 #include "line_along.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -11,20 +13,96 @@ namespace {
 #if defined(__GNUC__) || defined(__clang__)
 #define HALFULP_DIRECT_LINES 1
 
+// How the cells of a window are added where nothing is known about them.
+template <class T>
+struct PlainAddition {
+  using Values = Held<T, Doubles>;
+  HALFULP_IN_LINE Values one(const Doubles& x) const { return held<T, Doubles>(x); }
+  HALFULP_IN_LINE Values two(const Doubles& x, const Doubles& y) const { return both<T>(x, y); }
+  HALFULP_IN_LINE Values with(const Values& v, const Doubles& x) const { return plus(v, x); }
+  HALFULP_IN_LINE Values joined(const Values& v, const Values& w) const { return plus(v, w); }
+  HALFULP_IN_LINE Values lowered(const Values& v) const { return v; }
+  HALFULP_IN_LINE Values finished(const Values& v) const { return v; }
+};
+
+// float64 whose magnitudes are known: sums start at an anchor so large that they keep its exponent. Then what an addition
+// loses is known after two operations more, and sums of sums lose nothing; see error-bounds-pooling.md. A negative zero is
+// found in the low part: that is one only if all terms are.
+struct AnchoredAddition {
+  using Values = Pair<Doubles>;
+  double anchor;
+
+  HALFULP_IN_LINE Values one(const Doubles& x) const { return with_lost(all<Doubles>(anchor), x); }
+  HALFULP_IN_LINE Values two(const Doubles& x, const Doubles& y) const { return with(one(x), y); }
+  HALFULP_IN_LINE Values with(const Values& v, const Doubles& x) const {
+    const Values more = with_lost(v.sum, x);
+    return {more.sum, v.low + more.low};
+  }
+  // `w` without its anchor.
+  HALFULP_IN_LINE Values joined(const Values& v, const Values& w) const { return {v.sum + w.sum, v.low + w.low}; }
+  HALFULP_IN_LINE Values lowered(const Values& v) const { return {v.sum - all<Doubles>(anchor), v.low}; }
+  HALFULP_IN_LINE Values finished(const Values& v) const {
+    using Bits = Vector<std::uint64_t>;
+    const Bits sum = reinterpret<Bits>(Doubles(v.sum - all<Doubles>(anchor)));
+    const auto negative_zero = reinterpret<Bits>(v.low) == splat(Binary64::sign);
+    return {reinterpret<Doubles>(select(negative_zero, splat(Binary64::sign), sum)), v.low};
+  }
+
+ private:
+  static HALFULP_IN_LINE Values with_lost(const Doubles& v, const Doubles& x) {
+    const Doubles s = v + x;
+    return {s, x - (s - v)};
+  }
+};
+
+// An anchor for windows of up to nine cells, kept as long as it is large enough: 1.5 times 2^5 times the power of two next to
+// the largest magnitude. Nine times that magnitude changes no exponent.
+class Anchor {
+ public:
+  void cover(const MagnitudeLanes<double>& magnitudes) {
+    if (all_lanes(magnitudes.largest <= splat(limit_))) return;
+    std::uint64_t lanes[MagnitudeLanes<double>::kWidth], largest = 0;
+    std::memcpy(lanes, &magnitudes.largest, sizeof lanes);
+    for (const std::uint64_t bits : lanes) largest = bits > largest ? bits : largest;
+    const std::uint64_t exponent = largest >> 52, raised = exponent + 6 < 2046 ? exponent + 6 : 2046;
+    limit_ = ((exponent + 1) << 52) - 1;
+    addition_.anchor = std::bit_cast<double>(raised << 52 | std::uint64_t{1} << 51);  // too large sums are not used
+  }
+  const AnchoredAddition& addition() const { return addition_; }
+
+ private:
+  AnchoredAddition addition_{1.5};
+  std::uint64_t limit_ = 0;
+};
+
+template <class V, class M>
+inline Single<V> chosen(const M& mask, const Single<V>& a, const Single<V>& b) { return {select(mask, a.sum, b.sum)}; }
+template <class V, class M>
+inline Pair<V> chosen(const M& mask, const Pair<V>& a, const Pair<V>& b) {
+  return {select(mask, a.sum, b.sum), select(mask, a.low, b.low)};
+}
+
 // The columns of a line as sums of its rows. Margins hold zeros.
-template <class T, int Rows>
+template <class T, int Rows, class Addition = PlainAddition<T>>
 class SummedColumns {
  public:
-  using Values = Held<T, Doubles>;
+  using Values = typename Addition::Values;
 
-  SummedColumns(const LineTask<T>& task, const Index* rows)
-      : margin_(task.margin), width_(task.width), before_(task.zero_before), after_(task.zero_after) {
+  SummedColumns(const LineTask<T>& task, const Index* rows, const Addition& addition = {})
+      : addition_(addition), margin_(task.margin), width_(task.width), before_(task.zero_before), after_(task.zero_after) {
     for (int r = 0; r < Rows; ++r) rows_[r] = task.source + task.column + rows[r] - task.margin;
   }
 
   // Those from `at` of a row of sums on, all of them real.
   HALFULP_IN_LINE Values inside(Index at) const {
     return sum([&](int r) { return widened<Doubles>(rows_[r] + at); });
+  }
+
+  // Asks for what follows two vectors of the last two rows, which no line before has read.
+  HALFULP_IN_LINE void ask_ahead(Index at) const {
+    constexpr int kLine = 64 / static_cast<int>(sizeof(T));
+    for (int r = Rows > 2 ? Rows - 2 : 0; r < Rows; ++r)
+      for (Index i = 0; i < 2 * kWide; i += kLine) prefetch(rows_[r] + at + i);
   }
 
   // How many vectors, `step` apart, are inside from `at` on.
@@ -36,8 +114,8 @@ class SummedColumns {
 
   Values anywhere(Index at) const {
     if (at >= margin_ && at + kWide <= margin_ + width_) return inside(at);
-    if (at + kWide <= margin_) return held<T, Doubles>(all<Doubles>(before_));
-    if (at >= margin_ + width_) return held<T, Doubles>(all<Doubles>(after_));
+    if (at + kWide <= margin_) return addition_.one(all<Doubles>(before_));
+    if (at >= margin_ + width_) return addition_.one(all<Doubles>(after_));
     return partly_inside(at);
   }
 
@@ -45,10 +123,10 @@ class SummedColumns {
   template <class Load>
   HALFULP_IN_LINE Values sum(Load load) const {
     if constexpr (Rows == 1) {
-      return held<T, Doubles>(load(0));
+      return addition_.one(load(0));
     } else {
-      Values v = both<T>(load(0), load(1));
-      for (int r = 2; r < Rows; ++r) v = plus(v, load(r));
+      Values v = addition_.two(load(0), load(1));
+      for (int r = 2; r < Rows; ++r) v = addition_.with(v, load(r));
       return v;
     }
   }
@@ -65,11 +143,11 @@ class SummedColumns {
     });
     Numbers number;
     for (Index lane = 0; lane < kWide; ++lane) number[lane] = at + lane;
-    v.sum = select(number < splat(std::int64_t{margin_}), all<Doubles>(before_), v.sum);
-    v.sum = select(number >= splat(std::int64_t{margin_ + width_}), all<Doubles>(after_), v.sum);
-    return v;
+    v = chosen(number < splat(std::int64_t{margin_}), addition_.one(all<Doubles>(before_)), v);
+    return chosen(number >= splat(std::int64_t{margin_ + width_}), addition_.one(all<Doubles>(after_)), v);
   }
 
+  Addition addition_;
   const T* rows_[Rows];  // where a row of sums begins
   Index margin_, width_;
   double before_, after_;
@@ -81,29 +159,35 @@ inline V shifted_in(const V& before, const V& v) {
 }
 
 // Windows two apart of Count = 2 or 3 neighbours. The first of three is the last of the window before.
-template <class T, int Count, int Rows, class Line>
-__attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumLine& from, const Line& to) {
-  using Values = Held<T, Doubles>;
-  const SummedColumns<T, Rows> columns(task, task.rows + from.row), ends(task, task.rows + from.row);
+template <class T, int Count, int Rows, class Addition, class Line>
+__attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumLine& from, const Addition& add,
+                                             const Line& to) {
+  using Values = typename Addition::Values;
+  const Addition addition = add;
+  const SummedColumns<T, Rows, Addition> columns(task, task.rows + from.row, add), ends(task, task.rows + from.row, add);
   const Line line = to;
   const SumSegment& g = task.segments[0];
   const Index first = g.first + (Count - 2), output = g.output, length = g.length;
   const bool padded = from.padded;
   Values before;
-  if constexpr (Count == 3) before = ends.anywhere(first - kWide);
+  if constexpr (Count == 3) before = addition.lowered(ends.anywhere(first - kWide));
   const auto finish = [&](Index t, const Values& a, const Values& b) HALFULP_IN_LINE {
-    const Values odds = by_parts(a, b, odd<double>);
-    Values v = plus(by_parts(a, b, even<double>), odds);
+    const Values odds = addition.lowered(by_parts(a, b, odd<double>));
+    Values v = addition.joined(by_parts(a, b, even<double>), odds);
     if constexpr (Count == 3) {
-      v = plus(v, by_parts(before, odds, shifted_in<Doubles>));
+      v = addition.joined(v, by_parts(before, odds, shifted_in<Doubles>));
       before = odds;
     }
+    v = addition.finished(v);
     if (padded) v.sum += all<Doubles>(0.0);
     line.take(output + t, v, length - t);
   };
   const Index inside = columns.vectors_inside(first, 2 * kWide, (length + kWide - 1) / kWide) * kWide;
   Index t = 0;
-  for (; t < inside; t += kWide) finish(t, columns.inside(first + 2 * t), columns.inside(first + 2 * t + kWide));
+  for (; t < inside; t += kWide) {
+    columns.ask_ahead(first + 2 * t);
+    finish(t, columns.inside(first + 2 * t), columns.inside(first + 2 * t + kWide));
+  }
   for (; t < length; t += kWide) finish(t, ends.anywhere(first + 2 * t), ends.anywhere(first + 2 * t + kWide));
 }
 
@@ -119,6 +203,11 @@ class DirectLines {
 
   bool apply(const SumLine& line) const { return count_ > 0 && line.row_count <= 3; }
 
+  // Of all cells that lines have read so far.
+  void know(const MagnitudeLanes<T>& magnitudes) {
+    if constexpr (std::is_same_v<T, double>) anchor_.cover(magnitudes);
+  }
+
   template <class Line>
   void run(const SumLine& line, const Line& to) const {
     if (line.row_count == 1) run_rows<1>(line, to);
@@ -129,12 +218,18 @@ class DirectLines {
  private:
   template <int Rows, class Line>
   void run_rows(const SumLine& line, const Line& to) const {
-    if (count_ == 2) direct_by_two<T, 2, Rows>(task_, line, to);
-    else direct_by_two<T, 3, Rows>(task_, line, to);
+    if (count_ == 2) direct_by_two<T, 2, Rows>(task_, line, addition(), to);
+    else direct_by_two<T, 3, Rows>(task_, line, addition(), to);
+  }
+
+  auto addition() const {
+    if constexpr (std::is_same_v<T, double>) return anchor_.addition();
+    else return PlainAddition<T>{};
   }
 
   const LineTask<T>& task_;
   Index count_ = 0;
+  Anchor anchor_;
 };
 
 // A line that is not asked for.

@@ -135,18 +135,13 @@ Index divisor_of(const LineTask<T>& task, const SumLine& line, const typename Li
   return task.divisor != 0 ? task.divisor : line.divisor * run.divisor;
 }
 
-// The number that many sums in a row are divided by.
-class LastDivisor {
- public:
-  const SumDivisor& of(Index n) {
-    if (n != n_) last_ = sum_divisor(n_ = n);
-    return last_;
-  }
-
- private:
-  Index n_ = 1;
-  SumDivisor last_ = sum_divisor(1);
-};
+// Divisors change rarely, and take divisions to prepare.
+template <class T>
+const SumDivisor& prepared_divisor(const LineTask<T>& task, Index n) {
+  PreparedDivisor& last = *task.last_divisor;
+  if (n != last.n) last = {n, sum_divisor(n)};
+  return last.divisor;
+}
 
 // Takes the magnitudes of the slabs that a block's lines bring in, each once.
 template <class T>
@@ -154,10 +149,12 @@ class SlabScan {
  public:
   explicit SlabScan(const LineTask<T>& task) : task_(task) {}
 
+  // Ahead: asks for what follows.
+  template <bool Ahead = true>
   void enter(const SumLine& line) {
     if (begin_ == end_) begin_ = end_ = line.first_slab;
-    if (end_ < line.end_slab) take(end_, line.end_slab);
-    if (begin_ > line.first_slab) take(line.first_slab, begin_);  // windows with holes may go back
+    if (end_ < line.end_slab) take<Ahead>(end_, line.end_slab);
+    if (begin_ > line.first_slab) take<Ahead>(line.first_slab, begin_);  // windows with holes may go back
     begin_ = begin_ < line.first_slab ? begin_ : line.first_slab;
     end_ = end_ > line.end_slab ? end_ : line.end_slab;
   }
@@ -176,20 +173,23 @@ class SlabScan {
     return false;
   }
 
+  MagnitudeLanes<T> magnitudes() const { return scan_.lanes(); }
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
  private:
+  template <bool Ahead>
   void take(Index first, Index end) {
     if (task_.slab_row_count == 1 && task_.slab_stride == task_.slab_width)
-      return take_row(task_.source + first * task_.slab_stride + task_.slab_rows[0] + task_.slab_column,
+      return take_row<Ahead>(task_.source + first * task_.slab_stride + task_.slab_rows[0] + task_.slab_column,
                       (end - first) * task_.slab_width);
     for (Index slab = first; slab < end; ++slab)
       for (Index r = 0; r < task_.slab_row_count; ++r)
-        take_row(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column, task_.slab_width);
+        take_row<Ahead>(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column, task_.slab_width);
   }
 
+  template <bool Ahead>
   void take_row(const T* row, Index n) {
-    scan_.take(row, n);
+    scan_.template take<Ahead>(row, n);
     if (task_.slides) negative_zeros_.take(row, n);
   }
 
@@ -261,13 +261,17 @@ class LineBatch {
 
   SumRows rows() const { return {task_.row, task_.row_pitch, count_}; }
 
+  const SumDivisor& divisor_for(Index k, const typename LineTask<T>::Run& run) const {
+    return prepared_divisor(task_, divisor_of(task_, *lines_[k], run));
+  }
+
   // Whether one number divides all sums as soon as they are known.
   bool alone() const { return task_.run_count == 1 && !task_.runs[0].empty && task_.padded_count == 0; }
 
   // Calls f with the sink that divides, rounds and stores.
   template <class F>
   auto with_quotients(F f) {
-    const SumDivisor& d = divisor_.of(divisor_of(task_, *lines_[0], task_.runs[0]));
+    const SumDivisor& d = divisor_for(0, task_.runs[0]);
     if constexpr (std::is_same_v<T, double>) {
       return f(RoundPairs{outs_, d, task_});
     } else {
@@ -280,7 +284,7 @@ class LineBatch {
     if constexpr (std::is_same_v<T, float>) {
       std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
       const auto quotients = [&](const typename LineTask<T>::Run& run) {
-        const SumDivisor& d = divisor_.of(divisor_of(task_, *lines_[0], run));
+        const SumDivisor& d = divisor_for(0, run);
         return BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse};
       };
       if (alone() && along_at_once(task_, rows(), quotients(task_.runs[0]))) return;
@@ -297,7 +301,7 @@ class LineBatch {
 
   void divide_line(Index k) {
     for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
-      divide(task_, sums + run.begin, run.end - run.begin, divisor_.of(divisor_of(task_, *lines_[k], run)), outs_[k] + run.begin);
+      divide(task_, sums + run.begin, run.end - run.begin, divisor_for(k, run), outs_[k] + run.begin);
     });
   }
 
@@ -317,7 +321,6 @@ class LineBatch {
   }
 
   const LineTask<T>& task_;
-  LastDivisor divisor_;
   Index count_ = 0;
   const SumLine* lines_[kMostBatch];
   T* outs_[kMostBatch];
@@ -328,7 +331,7 @@ LineContents sum_lines(const LineTask<T>& task) {
   SlabScan<T> scan(task);
   LineBatch<T> batch(task);
 #if defined(HALFULP_DIRECT_LINES)
-  const DirectLines<T> direct(task);
+  DirectLines<T> direct(task);
   ExpandedLines<T> expanded(task);
 #endif
   const T* source = task.source + task.column;
@@ -350,7 +353,8 @@ LineContents sum_lines(const LineTask<T>& task) {
     }
 #if defined(HALFULP_DIRECT_LINES)
     if (direct.apply(line)) {
-      scan.enter(line);
+      scan.template enter<false>(line);
+      direct.know(scan.magnitudes());
       batch.run(direct, line, out);
       continue;
     }
@@ -409,7 +413,6 @@ void sum_lanes_of(const LineTask<T>& task, const SumLine& line, Index o) {
 template <class T>
 LineContents sum_lanes(const LineTask<T>& task) {
   SlabScan<T> scan(task);
-  LastDivisor divisor;
   for (Index l = 0; l < task.line_count; ++l) {
     const SumLine& line = task.lines[l];
     if (line.row_count > 0) scan.enter(line);
@@ -422,31 +425,36 @@ LineContents sum_lanes(const LineTask<T>& task) {
           continue;
         }
         sum_lanes_of(task, line, task.first_output + o);
-        divide(task, task.sums, task.lanes, divisor.of(divisor_of(task, line, run)), out);
+        divide(task, task.sums, task.lanes, prepared_divisor(task, divisor_of(task, line, run)), out);
       }
     }
   }
   return scan.contents();
 }
 
-// Eight vectors of partial sums, so that additions do not wait for each other; what is added is scanned while it is in the
-// first cache. The sums are held as those of H are.
+// Eight vectors of partial sums, so that additions do not wait for each other; magnitudes are taken on the way. The sums are
+// held as those of H are.
 template <class T, class H>
 MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
-  constexpr Index kParts = 8, kChunk = 1024;
+  constexpr Index kParts = 8, kStep = kParts * kWide;
+  using Lanes = MagnitudeLanes<T>;
   MagnitudeScan<T> scan;
+  Lanes magnitudes = scan.lanes();
   Held<H, Doubles> parts[kParts];
   for (auto& part : parts) part = held<H, Doubles>(all<Doubles>(-0.0));
   Held<H, double> sum = held<H, double>(-0.0);
-  for (Index begin = 0; begin < n; begin += kChunk) {
-    const Index end = begin + kChunk < n ? begin + kChunk : n;
-    scan.take(x + begin, end - begin);
-    Index i = begin;
-    for (; i + kParts * kWide <= end; i += kParts * kWide)
-      for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], widened<Doubles>(x + i + k * kWide));
-    for (; i + kWide <= end; i += kWide) parts[0] = plus(parts[0], widened<Doubles>(x + i));
-    for (; i < end; ++i) sum = plus(sum, widened<double>(x + i));
+  Index i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    for (Index k = 0; k < kStep; k += Lanes::kWidth) {
+      prefetch(x + i + k);
+      magnitudes.take(x + i + k);
+    }
+    for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], widened<Doubles>(x + i + k * kWide));
   }
+  scan.set_lanes(magnitudes);
+  scan.take(x + i, n - i);
+  for (; i + kWide <= n; i += kWide) parts[0] = plus(parts[0], widened<Doubles>(x + i));
+  for (; i < n; ++i) sum = plus(sum, widened<double>(x + i));
   for (Index half = kParts / 2; half > 0; half /= 2)
     for (Index k = 0; k < half; ++k) parts[k] = plus(parts[k], parts[k + half]);
   double lanes[2 * kWide];

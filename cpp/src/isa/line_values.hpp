@@ -338,6 +338,10 @@ struct MagnitudeLanes {
     largest = larger(found, largest);
   }
   HALFULP_IN_LINE void take(const T* x) { take(load(reinterpret_cast<const Bits*>(x))); }
+  HALFULP_IN_LINE void join(const MagnitudeLanes& others) {
+    smallest = smaller(others.smallest, smallest);
+    largest = larger(others.largest, largest);
+  }
 
   Lanes smallest = splat(kNone), largest = splat(Bits{0});
 };
@@ -349,14 +353,25 @@ class MagnitudeScan {
   using Lanes = MagnitudeLanes<T>;
   using Bits = typename Lanes::Bits;
 
+  // Ahead: asks for what follows.
+  template <bool Ahead = true>
   HALFULP_APART void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
-    Lanes lanes = lanes_;
+    Lanes lanes = lanes_, others;  // of every other vector, so that one need not wait for the one before
     Index i = 0;
-    for (; i + Lanes::kWidth <= n; i += Lanes::kWidth) {
-      prefetch(x + i);
-      lanes.take(x + i);
+    const auto take = [&](Lanes& to, Index at) HALFULP_IN_LINE {
+      if constexpr (Ahead) prefetch(x + at);
+      to.take(x + at);
+    };
+    for (; i + 2 * Lanes::kWidth <= n; i += 2 * Lanes::kWidth) {
+      take(lanes, i);
+      take(others, i + Lanes::kWidth);
     }
+    if (i + Lanes::kWidth <= n) {
+      take(others, i);
+      i += Lanes::kWidth;
+    }
+    lanes.join(others);
     if (i < n) lanes.take(load_first(bits + i, n - i));
     lanes_ = lanes;
   }

@@ -94,6 +94,7 @@ inline QuotientEnds<V> quotient_ends(const Pair<V>& value, const SumDivisor& d) 
 
 inline bool same_in_all(double a, double b) { return a == b; }
 inline bool lane_of(int decided, Index) { return decided != 0; }
+inline bool all_lanes(bool decided) { return decided; }
 #if defined(__GNUC__) || defined(__clang__)
 inline bool same_in_all(const Doubles& a, const Doubles& b) {
 #if defined(HALFULP_ISA_avx512)
@@ -109,6 +110,16 @@ inline bool same_in_all(const Doubles& a, const Doubles& b) {
 template <class M>
 inline bool lane_of(const M& decided, Index lane) {
   return decided[lane] != 0;
+}
+template <class M>
+inline bool all_lanes(const M& decided) {
+#if defined(HALFULP_MASKS)
+  return _mm512_movepi64_mask(reinterpret<__m512i>(decided)) == 0xff;
+#else
+  bool all = true;
+  for (Index lane = 0; lane < kWide; ++lane) all &= decided[lane] != 0;
+  return all;
+#endif
 }
 #endif
 
