@@ -31,7 +31,11 @@ class AvgPullback {
  public:
   AvgPullback(std::string name, std::shared_ptr<const AveragePlan> plan, const ArrayView& input, Sizes output_shape,
               bool keepdims)
-      : name_(std::move(name)), plan_(std::move(plan)), input_like_(input), output_shape_(output_shape), keepdims_(keepdims) {
+      : name_(std::move(name)),
+        plan_(std::move(plan)),
+        input_like_(input),
+        output_shape_(output_shape),
+        keepdims_(keepdims) {
     input_like_.data = nullptr;  // an average needs nothing of its input but the layout
   }
 
@@ -134,7 +138,8 @@ class AvgOperator {
 
 std::unique_ptr<AvgOperator> sliding(std::string name, std::vector<Index> kernel, std::vector<Index> stride,
                                      std::vector<Index> before, std::vector<Index> after, const std::string& padding,
-                                     std::vector<Index> dilation, bool ceil_mode, bool count_include_pad, Index divisor) {
+                                     std::vector<Index> dilation, bool ceil_mode, bool count_include_pad,
+                                     Index divisor) {
   const int ndim = static_cast<int>(kernel.size());
   WindowParameters p{name, std::move(kernel), std::move(stride), std::move(dilation), std::move(before),
                      std::move(after), padding_mode_from(padding), ceil_mode};

@@ -21,7 +21,8 @@ void raise(const std::exception_ptr& pointer, void*) {
     std::rethrow_exception(pointer);
   } catch (const Error& error) {
     nb::object type = nb::module_::import_("halfulp.errors").attr(class_name(error.kind));
-    nb::object value = type(error.operator_name.c_str(), error.argument.c_str(), error.rule.c_str(), error.label.c_str());
+    nb::object value =
+        type(error.operator_name.c_str(), error.argument.c_str(), error.rule.c_str(), error.label.c_str());
     PyErr_SetObject(type.ptr(), value.ptr());
   }
 }

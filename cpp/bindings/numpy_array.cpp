@@ -15,8 +15,9 @@
 namespace halfulp::bindings {
 namespace {
 
-constexpr int kNumPyTypes[kDTypeCount] = {NPY_HALF,  -1,        NPY_FLOAT,  NPY_DOUBLE, NPY_INT8,   NPY_INT16, NPY_INT32,
-                                          NPY_INT64, NPY_UINT8, NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_BOOL};
+constexpr int kNumPyTypes[kDTypeCount] = {NPY_HALF,   -1,         NPY_FLOAT, NPY_DOUBLE, NPY_INT8,
+                                          NPY_INT16,  NPY_INT32,  NPY_INT64, NPY_UINT8,  NPY_UINT16,
+                                          NPY_UINT32, NPY_UINT64, NPY_BOOL};
 
 // bfloat16 is a type that ml_dtypes registers; this is its number in this process.
 int bfloat16_type = -1;
@@ -243,8 +244,8 @@ InputArray take_float_input(nb::handle object, const char* operator_name, const 
   return input;
 }
 
-InputArray take_matching(nb::handle object, const char* operator_name, const char* what, const Sizes& shape, DType dtype,
-                         const char* label) {
+InputArray take_matching(nb::handle object, const char* operator_name, const char* what, const Sizes& shape,
+                         DType dtype, const char* label) {
   InputArray input;
   try {
     input = take_input(object, operator_name, what);

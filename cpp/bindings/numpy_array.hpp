@@ -32,8 +32,8 @@ struct OutputArray {
 };
 
 // A new uninitialised array. Where `like` is dense under some order of its axes (C-contiguous, channels-last), the
-// output has that order; else it is C-contiguous. `like` and `shape` have the same rank. Where `out` is an array of just
-// this shape, type and layout, it is the output; else it is left alone.
+// output has that order; else it is C-contiguous. `like` and `shape` have the same rank. Where `out` is an array of
+// just this shape, type and layout, it is the output; else it is left alone.
 OutputArray new_output(const Sizes& shape, DType dtype, const ArrayView& like, nb::handle out = {});
 OutputArray new_output(const Sizes& shape, DType dtype, nb::handle out = {});
 

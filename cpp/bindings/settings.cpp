@@ -33,7 +33,8 @@ void register_settings(nanobind::module_& module) {
   module.def("available_isas", &isa_names, "The instruction sets of this processor that kernels are compiled for.");
   module.def("get_isa", [] { return std::string(name_of(current_isa())); }, "The instruction set in use.");
   module.def("set_isa", &force_isa, nanobind::arg("name"), "Force an instruction set; for tests.");
-  module.def("get_kept_memory", &memory_pool::kept_bytes, "Bytes of former outputs and scratch that are kept for new ones.");
+  module.def("get_kept_memory", &memory_pool::kept_bytes,
+             "Bytes of former outputs and scratch that are kept for new ones.");
   module.def("set_kept_memory_limit", &memory_pool::set_kept_limit, nanobind::arg("bytes"),
              "Keep at most this many bytes of former outputs; 0 keeps none.");
 }

@@ -98,7 +98,8 @@ inline constexpr std::int32_t kNumbersAttribute = 1;
 inline constexpr std::int32_t kTextAttribute = 4;
 
 enum class ElementType : std::int32_t {
-  boolean = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u8 = 6, u16 = 7, u32 = 8, u64 = 9, f16 = 10, f32 = 11, f64 = 12, bf16 = 16
+  boolean = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u8 = 6, u16 = 7, u32 = 8, u64 = 9,
+  f16 = 10, f32 = 11, f64 = 12, bf16 = 16
 };
 
 inline constexpr std::int32_t kExecuteStage = 3;
@@ -124,7 +125,8 @@ inline bool well_formed(const CallFrame& frame) noexcept {
   if (frame.attributes.struct_size < sizeof(Attributes)) return false;
   for (const Buffers* buffers : {&frame.arguments, &frame.results})
     for (std::int64_t i = 0; i < buffers->count; ++i)
-      if (buffers->kinds[i] != 1 || static_cast<const Buffer*>(buffers->items[i])->struct_size < sizeof(Buffer)) return false;
+      if (buffers->kinds[i] != 1 || static_cast<const Buffer*>(buffers->items[i])->struct_size < sizeof(Buffer))
+        return false;
   return true;
 }
 

@@ -13,13 +13,19 @@ template <class T, class C, class P>
 class RowEmitter {
  public:
   RowEmitter(const MaxPlan& plan, const Coordinates& coordinates, Travels travels, Index lanes, Index row_length)
-      : plan_(plan), coordinates_(coordinates), travels_(travels), lanes_(lanes), last_(plan.ndim() - 1), row_length_(row_length) {
+      : plan_(plan),
+        coordinates_(coordinates),
+        travels_(travels),
+        lanes_(lanes),
+        last_(plan.ndim() - 1),
+        row_length_(row_length) {
     if (travels != Travels::code || coordinates.relative) return;
     const Axis& axis = plan.axes.back();
     starts_.assign(static_cast<std::size_t>(row_length), 0);
     for (Index o = 0; o < axis.output; ++o)
       for (Index lane = 0; lane < lanes; ++lane)
-        starts_[static_cast<std::size_t>(o * lanes + lane)] = static_cast<P>(axis.start(o) * coordinates.weights.back());
+        starts_[static_cast<std::size_t>(o * lanes + lane)] =
+            static_cast<P>(axis.start(o) * coordinates.weights.back());
   }
 
   void set_plane(const MaxPlane& plane) noexcept { plane_ = &plane; }
@@ -47,7 +53,8 @@ class RowEmitter {
     } else if (travels_ == Travels::code) {
       Index start = 0;
       for (int a = 0; a < last_; ++a)
-        start += plan_.axes[static_cast<std::size_t>(a)].start(output[a]) * coordinates_.weights[static_cast<std::size_t>(a)];
+        start += plan_.axes[static_cast<std::size_t>(a)].start(output[a]) *
+                 coordinates_.weights[static_cast<std::size_t>(a)];
       write_codes(target(plane_->winners), plane_->winners.strides[last_], pair, start);
     }
     if (plan_.any_empty) clear_empty(output, real);
@@ -102,7 +109,9 @@ class RowEmitter {
     for (Index o = 0; o < plan_.axes.back().output; ++o) {
       if (real && counts[static_cast<std::size_t>(o)] > 0) continue;
       position[last_] = o;
-      const auto at = [&](const Plane& plane) { return plane.data + walk::position(position, plane.strides, last_ + 1); };
+      const auto at = [&](const Plane& plane) {
+        return plane.data + walk::position(position, plane.strides, last_ + 1);
+      };
       const auto bytes = static_cast<std::size_t>(lanes_) * sizeof(T);
       std::memset(at(plane_->out), 0, bytes);
       if (travels_ == Travels::tangent) std::memset(at(plane_->out_tangent), 0, bytes);

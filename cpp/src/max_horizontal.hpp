@@ -10,8 +10,9 @@
 
 namespace halfulp {
 
-// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 4, 16, ... cells from
-// smaller ones, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows. Doubling computes a window at every place, then picks every stride-th.
+// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 4, 16, ... cells
+// from smaller ones, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows.
+// Doubling computes a window at every place, then picks every stride-th.
 class RowWindows {
  public:
   RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
@@ -50,8 +51,8 @@ class RowWindows {
 inline constexpr int kMostJoined = 4;
 
 // Runs the doubling, up to four windows joined in a step: step(from, to, distances, count, n) makes n items per row of
-// `to` from what stands at these distances in `from`. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is 3,
-// the result. For more than one cell.
+// `to` from what stands at these distances in `from`. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is
+// 3, the result. For more than one cell.
 template <class Step>
 void run_doubling(const RowWindows& windows, Step&& step) {
   const Index k = windows.axis().kernel, unit = windows.axis().dilation * windows.lanes();
@@ -72,9 +73,9 @@ void run_doubling(const RowWindows& windows, Step&& step) {
   }
 }
 
-// Doubling through real cells only. If all windows hold at least `width` of them, the windows of that width that start in
-// the row make up every one: one that would start before the row is the first of them, one that would end beyond it the
-// last. Zero if that does not hold.
+// Doubling through real cells only. If all windows hold at least `width` of them, the windows of that width that start
+// in the row make up every one: one that would start before the row is the first of them, one that would end beyond it
+// the last. Zero if that does not hold.
 struct ClippedDoubling {
   ClippedDoubling() = default;
   ClippedDoubling(const Axis& axis, const MaxPlan::Spans& spans) {

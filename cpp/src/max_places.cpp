@@ -1,5 +1,6 @@
-// Hard max over small windows whose places hold whole vectors (the channels of channels-last storage): every output from
-// all its cells, in row-major order, where they lie. Nothing is kept in between, and the rule holds for whatever comes.
+// Hard max over small windows whose places hold whole vectors (the channels of channels-last storage): every output
+// from all its cells, in row-major order, where they lie. Nothing is kept in between, and the rule holds for whatever
+// comes.
 #include <vector>
 
 #include "halfulp/max_kernels.hpp"

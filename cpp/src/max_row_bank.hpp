@@ -80,9 +80,10 @@ class RowBank {
     ready_ = true;
   }
 
-  // Fills the bank with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is at x
-  // and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
-  Contents fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first, Index stop) {
+  // Fills the bank with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is
+  // at x and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
+  Contents fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first,
+                Index stop) {
     return make(plane, row_axis, x, tangent, base, first, stop, values_.data(), pairs_.data());
   }
 
@@ -175,7 +176,9 @@ class RowBank {
     constexpr Index item = static_cast<Index>(sizeof(C));
     return std::is_same_v<T, C> && shape_.lanes == 1 && step == item && row_step % item == 0;
   }
-  static Index row_step(const Plane& plane, int row_axis) noexcept { return row_axis < 0 ? 0 : plane.strides[row_axis]; }
+  static Index row_step(const Plane& plane, int row_axis) noexcept {
+    return row_axis < 0 ? 0 : plane.strides[row_axis];
+  }
 
   // Whether there is a kernel for windows straight from such rows.
   bool small_windows(const MaxPlane& plane, int row_axis) const noexcept {
@@ -253,8 +256,8 @@ class RowBank {
   void fold_rows(P add) {
     const Index above = (end_ - begin_ - 1) * shape_.pitch;
     if (!windows_.doubling()) {
-      fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), made_, made_pairs_, add,
-           relative_ ? P{1} : P{}, {1, above + row_length, 0, 0});
+      fold(taps_.data(), relative_ ? nullptr : pair_taps_.data(), static_cast<int>(taps_.size()), made_, made_pairs_,
+           add, relative_ ? P{1} : P{}, {1, above + row_length, 0, 0});
       return;
     }
     run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {

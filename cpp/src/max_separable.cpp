@@ -111,8 +111,8 @@ class Separable final : public PlaneEngine {
 
   bool failed() const noexcept { return worst_ > accepted_; }
 
-  // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when the
-  // taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
+  // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when
+  // the taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
   template <class Finish>
   void rows(int a, const char* x, const char* tangent, Index base, Index begin, Index end, Finish&& finish) {
     VerticalAxis<C, P>& level = levels_[at(a)];
@@ -133,7 +133,8 @@ class Separable final : public PlaneEngine {
     const auto make = [&](Index first, Index stop, C* value, P* pair) {
       for (Index r = first; r < stop; r += bank_.capacity()) {
         const Index from = (r - first) * bank_.pitch(), end = std::min(r + bank_.capacity(), stop);
-        worst_ = std::max(worst_, bank_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
+        worst_ = std::max(worst_,
+                          bank_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
       }
     };
     if (a == 0 && slides()) {
@@ -225,7 +226,8 @@ class Separable final : public PlaneEngine {
       put(pairs, beside);
     } else {
       const Index* const steps = part_.winners.strides;
-      if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step) return false;
+      if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step)
+        return false;
       fold(reinterpret_cast<std::uint8_t*>(part_.winners.data + o * steps[0]));
     }
     put(values, target);

@@ -15,7 +15,8 @@ class PlaneEngine {
   virtual bool run(const MaxPlane& plane, Index begin, Index end) = 0;
 };
 
-// For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for addresses.
+// For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for
+// addresses.
 std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype);
 
 // For values of small sliding windows over interleaved planes; null where it does not apply.

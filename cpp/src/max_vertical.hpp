@@ -30,8 +30,8 @@ class Slices {
 inline bool by_blocks(const Axis& axis) noexcept { return axis.dilation == 1 && axis.kernel > 2 * axis.stride + 4; }
 
 // One outer axis. For each output in increasing order, `taps` gives the slices whose fold is the window: all its cells
-// for small windows; for large ones at most two, the end of one block of slices and the beginning of the next (van Herk),
-// so that the cost does not grow with the kernel.
+// for small windows; for large ones at most two, the end of one block of slices and the beginning of the next (van
+// Herk), so that the cost does not grow with the kernel.
 template <class C, class P>
 class VerticalAxis {
  public:
@@ -96,7 +96,8 @@ class VerticalAxis {
     }
     Index run = 1;
     while (output + run < end && spans_->count[at(output + run)] == count &&
-           spans_->begin[at(output + run)] == begin + run * axis_.stride && bank.holds(begin + run * axis_.stride + reach))
+           spans_->begin[at(output + run)] == begin + run * axis_.stride &&
+           bank.holds(begin + run * axis_.stride + reach))
       ++run;
     return run;
   }

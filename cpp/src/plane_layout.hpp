@@ -1,5 +1,5 @@
-// How the leading axes of arrays fall into groups of planes. The planes of a group interleave in memory, their lanes one
-// item apart, if the arrays are channels-last; else a group is one plane.
+// How the leading axes of arrays fall into groups of planes. The planes of a group interleave in memory, their lanes
+// one item apart, if the arrays are channels-last; else a group is one plane.
 #pragma once
 
 #include <initializer_list>

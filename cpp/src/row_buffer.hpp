@@ -55,13 +55,22 @@ inline void prefetch_bytes(const char* source, Index bytes) noexcept {
 }
 
 // n items of storage type T as items of type C.
-inline void widen_run(const Float16* source, float* target, Index n) { select_convert_kernels().from_f16(source, target, n); }
-inline void widen_run(const BFloat16* source, float* target, Index n) { select_convert_kernels().from_bf16(source, target, n); }
-inline void narrow_run(const float* source, Float16* target, Index n) { select_convert_kernels().to_f16(source, target, n); }
-inline void narrow_run(const float* source, BFloat16* target, Index n) { select_convert_kernels().to_bf16(source, target, n); }
+inline void widen_run(const Float16* source, float* target, Index n) {
+  select_convert_kernels().from_f16(source, target, n);
+}
+inline void widen_run(const BFloat16* source, float* target, Index n) {
+  select_convert_kernels().from_bf16(source, target, n);
+}
+inline void narrow_run(const float* source, Float16* target, Index n) {
+  select_convert_kernels().to_f16(source, target, n);
+}
+inline void narrow_run(const float* source, BFloat16* target, Index n) {
+  select_convert_kernels().to_bf16(source, target, n);
+}
 
 template <class T, class C>
-inline constexpr bool is_half_pair = (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)&&std::is_same_v<C, float>;
+inline constexpr bool is_half_pair =
+    (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) && std::is_same_v<C, float>;
 
 // Where the cells of a row go: cell w of the padded row has place w / ways in target w % ways, so that a window that
 // moves in steps of `ways` moves through every target in steps of one. A place holds `lanes` items.
@@ -88,7 +97,9 @@ class RowLoader {
   void set_padding(C padding) { buffer_.assign(way_pitch_ * shape_.ways, padding); }
 
   // Items of target `way` in row 0 from place `place` on; the next row is pitch() items further.
-  const C* at(Index way, Index place) const noexcept { return buffer_.data() + way * way_pitch_ + place * shape_.lanes; }
+  const C* at(Index way, Index place) const noexcept {
+    return buffer_.data() + way * way_pitch_ + place * shape_.lanes;
+  }
   C* at(Index way, Index place) noexcept { return buffer_.data() + way * way_pitch_ + place * shape_.lanes; }
   Index pitch() const noexcept { return shape_.pitch; }
 

@@ -35,7 +35,8 @@ void add_segments(SumAxis& axis, const Reach& reach, Index period) {
     const auto i = static_cast<std::size_t>(o);
     if (reach.count[i] == 0) continue;
     axis.margin_before = std::max(axis.margin_before, -reach.first[i]);
-    axis.margin_after = std::max(axis.margin_after, reach.first[i] + (reach.count[i] - 1) * axis.step + 1 - axis.sources);
+    axis.margin_after =
+        std::max(axis.margin_after, reach.first[i] + (reach.count[i] - 1) * axis.step + 1 - axis.sources);
   }
 }
 
@@ -128,7 +129,8 @@ Index bounded_lcm(Index a, Index b) {
   return factor > kLargestDivisor / a ? kLargestDivisor : std::min(a * factor, kLargestDivisor);
 }
 
-// Gives window o the weight common / n(o), where common is the least common multiple of all n(o); false if it is too large.
+// Gives window o the weight common / n(o), where common is the least common multiple of all n(o); false if it is too
+// large.
 bool weigh(SumAxis& result, const Axis& axis, bool count_include_pad, Index& common) {
   common = 1;
   bool different = false;

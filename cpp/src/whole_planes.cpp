@@ -46,15 +46,16 @@ template <class T>
 bool WholePlanes<T>::quotient(double sum, double low, T& result) const {
   if constexpr (std::is_same_v<T, double>) {
     std::int32_t undecided = 0;
-    return select_sum_kernels().finish_f64[0]({&sum, &low, nullptr}, 1, sum_divisor(divisor_), &result, &undecided) == 0;
+    return select_sum_kernels().finish_f64[0]({&sum, &low, nullptr}, 1, sum_divisor(divisor_), &result, &undecided) ==
+           0;
   } else {
     result = round_to<T>(sum / static_cast<double>(divisor_));
     return true;
   }
 }
 
-// From a float64 sum with rounding errors: one for each of the additions that a partial sum goes through, at most u of all
-// magnitudes together. True if the quotient rounds the same way at both ends of its interval.
+// From a float64 sum with rounding errors: one for each of the additions that a partial sum goes through, at most u of
+// all magnitudes together. True if the quotient rounds the same way at both ends of its interval.
 template <class T>
 bool WholePlanes<T>::bounded_quotient(double sum, const MagnitudeRange& range, T& result) const {
   if (std::is_same_v<T, double> || range.largest >= format_of<T>::infinity) return false;

@@ -160,9 +160,11 @@ void WindowBlock<T>::scan_rows(MagnitudeRange& range) const {
     range.smallest = std::min(range.smallest, found.smallest);
     range.largest = std::max(range.largest, found.largest);
   };
-  if (slab_rows_.size() == 1 && source_strides_[0] == width_) return merge(source_kernels().scan(source_, rows * width_));
+  if (slab_rows_.size() == 1 && source_strides_[0] == width_)
+    return merge(source_kernels().scan(source_, rows * width_));
   for (Index r = 0; r < rows; ++r)
-    for (const Index offset : slab_rows_) merge(source_kernels().scan(source_ + r * source_strides_[0] + offset, width_));
+    for (const Index offset : slab_rows_)
+      merge(source_kernels().scan(source_ + r * source_strides_[0] + offset, width_));
 }
 
 template <class T>
@@ -247,7 +249,8 @@ bool WindowBlock<T>::slide_source_rows(Index o) {
   const auto i = static_cast<std::size_t>(o);
   if (!slide_allowed_ || o == outputs_range_.first_begin || !slides(0) || axis.count[i - 1] == 0) return false;
   if ((axis.first[i] - axis.first[i - 1]) % axis.step != 0 || axis.first[i] < axis.first[i - 1]) return false;
-  const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step, end = axis.first[i] + axis.count[i] * axis.step;
+  const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step,
+              end = axis.first[i] + axis.count[i] * axis.step;
   if (end < old_end || axis.first[i] >= old_end) return false;
   Index leaving = axis.first[i - 1], entering = old_end;
   while (leaving < axis.first[i] || entering < end) {
@@ -282,7 +285,8 @@ void WindowBlock<T>::level(int level, const Sums& in, const Position& at) {
         if (!axis.weights.empty()) row_weights_.push_back(axis.weights[static_cast<std::size_t>(cell)]);
       }
       const double* weights = row_weights_.empty() ? nullptr : row_weights_.data();
-      kernels_.add_sums[mode_base<T> + bounded_](in, row_offsets_.data(), weights, axis.count[i], slab(level), levels_[l]);
+      kernels_.add_sums[mode_base<T> + bounded_](in, row_offsets_.data(), weights, axis.count[i], slab(level),
+                                                 levels_[l]);
     }
     this->level(level + 1, levels_[l], inner(at, level, o));
   }
@@ -294,7 +298,8 @@ bool WindowBlock<T>::slide_slabs(int level, Index o, const Sums& in, const Sums&
   const auto i = static_cast<std::size_t>(o);
   if (!slide_allowed_ || o == 0 || !slides(level) || axis.count[i - 1] == 0) return false;
   if ((axis.first[i] - axis.first[i - 1]) % axis.step != 0 || axis.first[i] < axis.first[i - 1]) return false;
-  const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step, end = axis.first[i] + axis.count[i] * axis.step;
+  const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step,
+              end = axis.first[i] + axis.count[i] * axis.step;
   if (end < old_end || axis.first[i] >= old_end) return false;
   Index leaving = axis.first[i - 1], entering = old_end;
   while (leaving < axis.first[i] || entering < end) {

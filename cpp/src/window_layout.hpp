@@ -87,7 +87,9 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
   const Index item = static_cast<Index>(item_size(in.dtype));
   std::vector<int> order(static_cast<std::size_t>(ndim));
   for (int i = 0; i < ndim; ++i) order[static_cast<std::size_t>(i)] = i;
-  const auto rank = [&](int i) { return in.shape[leading + i] == 1 ? out.strides[leading + i] : in.strides[leading + i]; };
+  const auto rank = [&](int i) {
+    return in.shape[leading + i] == 1 ? out.strides[leading + i] : in.strides[leading + i];
+  };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return std::abs(rank(a)) > std::abs(rank(b)); });
   WindowLayout layout;
   if (ndim == 1) {  // see take_rows_along

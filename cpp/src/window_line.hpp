@@ -166,7 +166,8 @@ void WindowBlock<T>::add_cells(Sum& sum, int axis_number, const Source* at, std:
   const Index base = axis_number == 0 ? rows_.begin : axis_number == depth_ - 1 ? columns_.begin : 0;
   for (Index r = 0; r < axis.count[o]; ++r) {
     const Index cell = axis.first[o] + r * axis.step;
-    const auto factor = axis.weights.empty() ? 1 : static_cast<std::int64_t>(axis.weights[static_cast<std::size_t>(cell)]);
+    const auto factor =
+        axis.weights.empty() ? 1 : static_cast<std::int64_t>(axis.weights[static_cast<std::size_t>(cell)]);
     add_cells(sum, axis_number + 1, at + (cell - base) * source_strides_[a], weight * factor);
   }
 }

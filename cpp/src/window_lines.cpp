@@ -94,7 +94,8 @@ void WindowLines<T>::list_lines() {
       line.padded = line.padded || axis.padded[o] != 0;
       wider.clear();
       for (Index c = 0; c < axis.count[o]; ++c)
-        for (const Index offset : offsets) wider.push_back((axis.first[o] + c * axis.step) * layout_.in_strides[a] + offset);
+        for (const Index offset : offsets)
+          wider.push_back((axis.first[o] + c * axis.step) * layout_.in_strides[a] + offset);
       offsets.swap(wider);
       if (a > 0) continue;
       line.first_slab = axis.first[o];
@@ -105,7 +106,8 @@ void WindowLines<T>::list_lines() {
     if (!shared) rows_.insert(rows_.end(), offsets.begin(), offsets.end());
     if (!slides_ || l == 0 || line.row_count == 0 || lines_[l - 1].row_count == 0) continue;
     const SumLine& before = lines_[l - 1];
-    if (line.first_slab < before.first_slab || line.end_slab < before.end_slab || line.first_slab >= before.end_slab) continue;
+    if (line.first_slab < before.first_slab || line.end_slab < before.end_slab || line.first_slab >= before.end_slab)
+      continue;
     line.leaving = line.first_slab - before.first_slab;
     line.entering = line.end_slab - before.end_slab;
   }
@@ -167,15 +169,16 @@ bool LineWorker<T>::run_lines(T* out, Index begin, Index end) {
   return shared_.range_.template exact<T>(found.range) || run_bounded(found.range);
 }
 
-// Exponents that range too far: the sums once more, now with a bound on their errors. A column goes through the additions
-// of its rows and two for every line, a window through those of its columns; none is off by more than 2^-53 of the largest
-// sum there can be. False if that does not help.
+// Exponents that range too far: the sums once more, now with a bound on their errors. A column goes through the
+// additions of its rows and two for every line, a window through those of its columns; none is off by more than 2^-53
+// of the largest sum there can be. False if that does not help.
 template <class T>
 bool LineWorker<T>::run_bounded(const MagnitudeRange& found) {
   if (!std::is_same_v<T, float> || shared_.layout_.lanes > 1 || found.largest >= format_of<T>::infinity) return false;
   Index rows = 0;
   for (Index l = 0; l < task_.line_count; ++l) rows = std::max(rows, task_.lines[l].row_count);
-  const auto additions = static_cast<double>(rows + 2 * task_.line_count + shared_.layout_.axes.back()->largest_count());
+  const auto additions =
+      static_cast<double>(rows + 2 * task_.line_count + shared_.layout_.axes.back()->largest_count());
   task_.error = 0x1p-52 * additions * shared_.range_.template largest_sum<T>(found);
   line_unsure_.assign(static_cast<std::size_t>(task_.line_count), 0);
   task_.unsure = line_unsure_.data();
@@ -190,8 +193,8 @@ bool LineWorker<T>::run_bounded(const MagnitudeRange& found) {
   return 2 * left <= task_.line_count;
 }
 
-// A few lines at a time into a buffer that stays in the first cache, and from there past the caches, which saves reading
-// what is overwritten.
+// A few lines at a time into a buffer that stays in the first cache, and from there past the caches, which saves
+// reading what is overwritten.
 template <class T>
 bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
   const Index width = shared_.layout_.axes.back()->outputs() * shared_.layout_.lanes;
@@ -220,7 +223,8 @@ LineContents LineWorker<T>::sum() const {
 
 template <class T>
 void LineWorker<T>::choose_outputs(const BlockRange& range) {
-  if (range.last_begin == current_.last_begin && range.last_end == current_.last_end && range.lanes == current_.lanes) return;
+  if (range.last_begin == current_.last_begin && range.last_end == current_.last_end && range.lanes == current_.lanes)
+    return;
   current_ = range;
   task_.lanes = range.lanes;
   task_.first_output = range.last_begin;
@@ -325,7 +329,8 @@ void LineWorker<T>::reserve(Index sums) {
   for (Index k = 0; k < task_.batch; ++k) {
     double* row = task_.row.sum + k * task_.row_pitch;
     std::fill_n(row, task_.margin, task_.zero_before);
-    std::fill_n(row + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width, task_.zero_after);
+    std::fill_n(row + task_.margin + task_.width, task_.reach + kLineSlack - task_.margin - task_.width,
+                task_.zero_after);
   }
   undecided_.resize(static_cast<std::size_t>(task_.sums_pitch));
   task_.undecided = undecided_.data();

@@ -25,7 +25,8 @@ void check_runs() {
     kernels.to_f16(wide.data(), half_back.data(), 0x10000);
     for (std::uint32_t i = 0; i < 0x10000u; ++i) {
       CHECK(std::isnan(wide[i]) ? std::isnan(to_float(half_back[i])) : half_back[i].bits == i);
-      CHECK(std::isnan(wide[i]) || std::bit_cast<std::uint32_t>(wide[i]) == std::bit_cast<std::uint32_t>(to_float(half[i])));
+      CHECK(std::isnan(wide[i]) ||
+            std::bit_cast<std::uint32_t>(wide[i]) == std::bit_cast<std::uint32_t>(to_float(half[i])));
     }
     kernels.from_bf16(brain.data(), wide.data(), 0x10000);
     std::vector<BFloat16> brain_back(0x10000);
@@ -47,7 +48,8 @@ int main() {
     if (!std::isnan(frombf)) CHECK(to_bfloat16(frombf).bits == half);
     else CHECK(std::isnan(to_float(to_bfloat16(frombf))));
   }
-  for (std::uint32_t bits = 0; bits < 0x7bffu; ++bits) {  // a midpoint goes to the even neighbour, a nudge to the near one
+  for (std::uint32_t bits = 0; bits < 0x7bffu;
+       ++bits) {  // a midpoint goes to the even neighbour, a nudge to the near one
     const float low = to_float(Float16{static_cast<std::uint16_t>(bits)});
     const float high = to_float(Float16{static_cast<std::uint16_t>(bits + 1)});
     const float middle = (low + high) / 2;

@@ -15,7 +15,9 @@ namespace {
 using namespace halfulp;
 
 std::mt19937_64 generator(20240229);
-std::int64_t integer(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(generator); }
+std::int64_t integer(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
+}
 
 // The reference: every number of a format is a multiple of 2^tiny, so numbers near a value can be listed and compared.
 // Returns the bits of the format's number nearest to numerator / (denominator * 2^scale), by bisection over all bit
@@ -81,7 +83,9 @@ void conversion_matches_assemble() {
   // Around every boundary: a pattern with few significant bits, and its neighbours.
   for (int exponent = F::tiny_exponent - 3; exponent <= F::max_exponent + 2; ++exponent) {
     for (int i = 0; i < 40; ++i) {
-      const double exact = std::ldexp(static_cast<double>(integer(std::int64_t{1} << F::precision, std::int64_t{4} << F::precision) | 1), exponent - F::precision - 1);
+      const double exact =
+          std::ldexp(static_cast<double>(integer(std::int64_t{1} << F::precision, std::int64_t{4} << F::precision) | 1),
+                     exponent - F::precision - 1);
       for (const double value : {exact, std::nextafter(exact, 0.0), std::nextafter(exact, INFINITY)}) {
         compare(value);
         compare(-value);
@@ -100,11 +104,13 @@ void cancellation_leaves_the_rest(int low, int high) {
   for (int round = 0; round < 2000; ++round) {
     std::vector<double> terms;
     for (int i = 0; i < 8; ++i) {
-      const double x = std::ldexp(static_cast<double>(integer(-(1 << 24) + 1, (1 << 24) - 1)), static_cast<int>(integer(low, high)));
+      const double x =
+          std::ldexp(static_cast<double>(integer(-(1 << 24) + 1, (1 << 24) - 1)), static_cast<int>(integer(low, high)));
       terms.push_back(x);
       terms.push_back(-x);
     }
-    const double rest = std::ldexp(static_cast<double>(integer(1, (1 << 24) - 1)), static_cast<int>(integer(low, high)));
+    const double rest =
+        std::ldexp(static_cast<double>(integer(1, (1 << 24) - 1)), static_cast<int>(integer(low, high)));
     terms.push_back(round % 2 == 0 ? rest : -rest);
     std::shuffle(terms.begin(), terms.end(), generator);
     Sum sum;
@@ -119,8 +125,10 @@ void cancellation_leaves_the_rest(int low, int high) {
 // A product is the sum of its expansion: fma gives the rounding error of a product exactly.
 void products_match_fma() {
   for (int round = 0; round < 20000; ++round) {
-    const double x = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11), static_cast<int>(integer(-300, 300)));
-    const double y = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11), static_cast<int>(integer(-300, 300)));
+    const double x = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11),
+                                static_cast<int>(integer(-300, 300)));
+    const double y = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11),
+                                static_cast<int>(integer(-300, 300)));
     ExactSums<double>::products sum;
     sum.add_product(x, y);
     CHECK(sum.round<double>() == x * y);
@@ -171,7 +179,8 @@ void special_terms_follow_the_rules() {
   CHECK(summed<Sum>({1e308, 1e308, -1e308}) == 1e308);
   CHECK(std::signbit(summed<Sum>({-std::numeric_limits<double>::denorm_min()}, 1000)));
   CHECK(summed<Sum>({std::numeric_limits<double>::denorm_min()}, 2) == 0.0);
-  CHECK(summed<Sum>({3 * std::numeric_limits<double>::denorm_min()}, 2) == 2 * std::numeric_limits<double>::denorm_min());
+  CHECK(summed<Sum>({3 * std::numeric_limits<double>::denorm_min()}, 2) ==
+        2 * std::numeric_limits<double>::denorm_min());
   CHECK(summed<Sum>({9007199254740993.0}, std::int64_t{1} << 62) == std::ldexp(9007199254740992.0, -62));
   Sum product;
   product.add_product(0.0, -infinity);

@@ -46,8 +46,8 @@ struct Array {
 std::mt19937 generator(5);
 Index integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(generator); }
 
-// Windows of any kind; windows that hardly overlap; windows along lines so long that they are cut into pieces; windows of
-// few cells; windows of many cells of a row.
+// Windows of any kind; windows that hardly overlap; windows along lines so long that they are cut into pieces; windows
+// of few cells; windows of many cells of a row.
 enum class Kind { any, apart, line, small, wide };
 
 // How many cells a window has along an axis.
@@ -139,9 +139,9 @@ int main() {
     for (const Isa isa : available_isas()) {
       CHECK(set_isa(name_of(isa)));
       for (int i = 0; i < 30; ++i) {
-        constexpr Kind kinds[] = {Kind::line,  Kind::any, Kind::small, Kind::apart, Kind::wide, Kind::any, Kind::apart,
-                                  Kind::small, Kind::any, Kind::apart, Kind::wide,  Kind::any,  Kind::small, Kind::apart,
-                                  Kind::wide};
+        constexpr Kind kinds[] = {Kind::line, Kind::any,   Kind::small, Kind::apart, Kind::wide,
+                                  Kind::any,  Kind::apart, Kind::small, Kind::any,   Kind::apart,
+                                  Kind::wide, Kind::any,   Kind::small, Kind::apart, Kind::wide};
         const Kind kind = kinds[i % 15];
         check_case<float>(i % 2 == 0, kind);
         check_case<double>(i % 2 == 0, kind);

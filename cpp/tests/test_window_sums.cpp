@@ -28,7 +28,8 @@ T number(int kind) {
     case 1: return round_to<T>(std::ldexp(x, static_cast<int>(integer(-140, 120))));
     case 2: return round_to<T>(integer(0, 9) == 0 ? -0.0 : static_cast<double>(integer(-3, 3)));
     case 3: return round_to<T>(integer(0, 20) == 0 ? INFINITY : x);
-    default: return round_to<T>(integer(0, 40) == 0 ? std::ldexp(x, -40) : x);  // sums with errors, roundings without doubt
+    default:
+      return round_to<T>(integer(0, 40) == 0 ? std::ldexp(x, -40) : x);  // sums with errors, roundings without doubt
   }
 }
 
@@ -71,7 +72,8 @@ void check_plane(const std::vector<Axis>& axes, bool include, Index divisor, con
       Index real = 0;
       for (Index i = rows.first_real(r); i < rows.stop_real(r); ++i)
         for (Index j = columns.first_real(c); j < columns.stop_real(c); ++j, ++real)
-          sum.add(widened(in[(rows.start(r) + i * rows.dilation) * columns.size + columns.start(c) + j * columns.dilation]));
+          sum.add(widened(
+              in[(rows.start(r) + i * rows.dilation) * columns.size + columns.start(c) + j * columns.dilation]));
       const Index counted = rows.counted(r) * columns.counted(c);
       if (include && counted > real) sum.add(0.0);
       const Index n = include ? counted : real;
@@ -84,7 +86,10 @@ void check_plane(const std::vector<Axis>& axes, bool include, Index divisor, con
 template <class T>
 ArrayView view(std::vector<T>& data, Index planes, Index rows, Index columns) {
   const auto item = static_cast<Index>(sizeof(T));
-  return {reinterpret_cast<char*>(data.data()), dtype_of<T>, {planes, rows, columns}, {rows * columns * item, columns * item, item}};
+  return {reinterpret_cast<char*>(data.data()),
+          dtype_of<T>,
+          {planes, rows, columns},
+          {rows * columns * item, columns * item, item}};
 }
 
 // Every instruction set in turn.
@@ -106,7 +111,8 @@ void averages_match_the_accumulator() {
     std::vector<T> y(static_cast<std::size_t>(planes * rows * columns));
     for (T& value : x) value = number<T>(round % 5);
     set_num_threads(round / 3 % 3 + 1);
-    sum_windows(average_plan(axes, include, divisor), view(x, planes, spatial[0], spatial[1]), view(y, planes, rows, columns));
+    sum_windows(average_plan(axes, include, divisor), view(x, planes, spatial[0], spatial[1]),
+                view(y, planes, rows, columns));
     for (Index p = 0; p < planes; ++p)
       check_plane(axes, include, divisor, x.data() + p * spatial[0] * spatial[1], y.data() + p * rows * columns);
   }
@@ -125,7 +131,8 @@ void whole_planes_match_the_accumulator() {
   }
 }
 
-// <A x, g> = <x, A^T g> in exact arithmetic, tested where both sides are exact: small integers and power-of-two divisors.
+// <A x, g> = <x, A^T g> in exact arithmetic, tested where both sides are exact: small integers and power-of-two
+// divisors.
 void transposes_are_adjoint() {
   for (int round = 0; round < 100; ++round) {
     choose_isa(round);

@@ -76,7 +76,8 @@ class ExactSum {
   }
 
  private:
-  static constexpr int limb_count = (High - Low + 63 + 63) / 64 + 1;  // 63 bits for the integers, 63 for the count, a sign
+  static constexpr int limb_count =
+      (High - Low + 63 + 63) / 64 + 1;  // 63 bits for the integers, 63 for the count, a sign
   using Limbs = std::array<std::uint64_t, static_cast<std::size_t>(limb_count) + 1>;
 
   struct Parts {  // |x| = significand * 2^exponent
@@ -133,13 +134,16 @@ class ExactSum {
       position = 0;
     }
     const int shift = position & 63;
-    std::array<std::uint64_t, 3> words = {low << shift, (high << shift) | (low >> 1 >> (63 - shift)), high >> 1 >> (63 - shift)};
+    std::array<std::uint64_t, 3> words = {low << shift, (high << shift) | (low >> 1 >> (63 - shift)),
+                                          high >> 1 >> (63 - shift)};
     // Subtraction adds the complement: ~word in every limb from here up, plus one.
     bool carry = negative;
     for (int i = position / 64, w = 0; i < limb_count; ++i, ++w) {
       const std::uint64_t word = w < 3 ? words[static_cast<std::size_t>(w)] : 0;
-      limbs_[static_cast<std::size_t>(i)] = add_with_carry(limbs_[static_cast<std::size_t>(i)], negative ? ~word : word, carry);
-      if (w >= 2 && carry == negative) break;  // no carry, or a borrow that has been paid back: the rest does not change
+      limbs_[static_cast<std::size_t>(i)] =
+          add_with_carry(limbs_[static_cast<std::size_t>(i)], negative ? ~word : word, carry);
+      if (w >= 2 && carry == negative)
+        break;  // no carry, or a borrow that has been paid back: the rest does not change
     }
   }
 

@@ -15,8 +15,8 @@ struct ExponentRange {
   std::uint64_t largest = 0;
 };
 
-// What may meet in a cell: term t gives g[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t]. `wide` is g in
-// double; it may be null if no class has more than two terms.
+// What may meet in a cell: term t gives g[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t]. `wide` is
+// g in double; it may be null if no class has more than two terms.
 template <class C>
 struct GatherTerms {
   const C* g = nullptr;
@@ -34,9 +34,9 @@ template <class C>
 using GatherRows = void (*)(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows, bool past_caches);
 
 struct GatherKernels {
-  // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double, or,
-  // for `*_wide*` and for double, in two doubles, which is for the caller to know. `*_odd` rounds the longer ones to
-  // odd (the last bit is set if anything is lost), which a narrower format then rounds as if there had been no float
+  // A sum of no term is +0; one of two terms is rounded to C. A longer one is rounded once if it is exact in double,
+  // or, for `*_wide*` and for double, in two doubles, which is for the caller to know. `*_odd` rounds the longer ones
+  // to odd (the last bit is set if anything is lost), which a narrower format then rounds as if there had been no float
   // between.
   GatherRows<float> f32, f32_odd, f32_wide, f32_wide_odd;
   GatherRows<double> f64;

@@ -5,8 +5,8 @@
 //   HALFULP_KERNEL_TABLE(Table, name)
 // declares it for every instruction set and defines `halfulp::select_name()`, which returns the current one.
 //
-// Everything in such a file must live in HALFULP_ISA_NAMESPACE: an inline function shared between instruction sets could
-// be merged by the linker into the copy that the processor lacks.
+// Everything in such a file must live in HALFULP_ISA_NAMESPACE: an inline function shared between instruction sets
+// could be merged by the linker into the copy that the processor lacks.
 #pragma once
 
 #include <string_view>

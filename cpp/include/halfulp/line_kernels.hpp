@@ -1,7 +1,7 @@
-// Whole lines of averages in one pass: rows are added into a row of sums that stays in the first cache, sums along it are
-// divided, rounded and stored. The sums are in float64, or in pairs of float64 for float64, and are hoped to be exact: the
-// kernels take the magnitudes of what they read, and the caller asks afterwards whether these allowed any rounding error. If
-// so, it knows a bound on the errors, and asks again which lines are right all the same.
+// Whole lines of averages in one pass: rows are added into a row of sums that stays in the first cache, sums along it
+// are divided, rounded and stored. The sums are in float64, or in pairs of float64 for float64, and are hoped to be
+// exact: the kernels take the magnitudes of what they read, and the caller asks afterwards whether these allowed any
+// rounding error. If so, it knows a bound on the errors, and asks again which lines are right all the same.
 #pragma once
 
 #include "halfulp/sum_kernels.hpp"

@@ -27,8 +27,8 @@ struct RowRun {
   std::int64_t to_step = 0;
 };
 
-// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels with
-// the cells, if it is read at all, lies in rows `pair_step` apart.
+// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels
+// with the cells, if it is read at all, lies in rows `pair_step` apart.
 struct WindowRun {
   std::int64_t rows = 1;
   std::int64_t cells = 0;
@@ -46,9 +46,9 @@ constexpr C lowest_value() noexcept {
   return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
 }
 
-// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones also
-// store what travels with the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be written up
-// to a whole vector.
+// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones
+// also store what travels with the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be
+// written up to a whole vector.
 template <class C, class P>
 struct WindowKernels {
   using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
@@ -57,8 +57,8 @@ struct WindowKernels {
   Paired paired[2][2];  // null unless C is floating
 };
 
-// One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and then
-// of the running winner of the rows from the first up to `stop`, if there are any.
+// One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
+// then of the running winner of the rows from the first up to `stop`, if there are any.
 struct SlideStep {
   std::int64_t suffix = -1;
   std::int64_t stop = 0;
@@ -83,8 +83,8 @@ struct MaxRowKernels {
                             const RowRun& rows);
   // The same with no element written past the rows; integers must fit in a byte.
   using Carried = std::conditional_t<std::is_floating_point_v<P>, P, std::uint8_t>;
-  using FoldPairExact = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, Carried* out_pair, P add,
-                                 P step, const RowRun& rows);
+  using FoldPairExact = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, Carried* out_pair,
+                                 P add, P step, const RowRun& rows);
   Fold fold[3][2];  // [rule][last]
   Fold fold_exact[3][2];
   FoldPair fold_pair[2][2];  // clean and absent
@@ -97,8 +97,8 @@ struct MaxRowKernels {
   Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
   Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
   WindowKernels<C, P> windows[2];  // [stride - 1]
-  // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out` may
-  // be written up to a whole vector.
+  // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
+  // may be written up to a whole vector.
   using Runs = Contents (*)(const C* source, C* out, const RowRun& rows);
   Runs fours[2];     // [last]
   Runs sixteens[2];  // the same for sixteen; null for short types, which have no cheap shifts of whole vectors

@@ -23,8 +23,8 @@ struct MaxPlan {
   std::vector<Axis> axes;
   Ties ties;
   NanPolicy nan;
-  // Per axis and output: the first real coordinate, how many real ones there are (dilation apart), and the offset in the
-  // window of the first.
+  // Per axis and output: the first real coordinate, how many real ones there are (dilation apart), and the offset in
+  // the window of the first.
   struct Spans {
     std::vector<Index> begin, count, offset;
   };

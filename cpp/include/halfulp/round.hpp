@@ -12,12 +12,14 @@
 
 namespace halfulp {
 
-// Files that are compiled once per instruction set keep these functions to themselves: the linker must not merge copies.
+// Files that are compiled once per instruction set keep these functions to themselves: the linker must not merge
+// copies.
 #ifdef HALFULP_ISA_NAMESPACE
 namespace {
 #endif
 
-// A binary interchange format: `precision` counts the hidden bit, the largest finite number is below 2^(max_exponent+1).
+// A binary interchange format: `precision` counts the hidden bit, the largest finite number is below
+// 2^(max_exponent+1).
 template <int Precision, int MaxExponent, class BitsType>
 struct Format {
   using bits_type = BitsType;
@@ -26,7 +28,8 @@ struct Format {
   static constexpr int min_exponent = 1 - MaxExponent;             // of the smallest normal number
   static constexpr int tiny_exponent = min_exponent - Precision + 1;  // the smallest subnormal is 2^tiny_exponent
   static constexpr int width = std::numeric_limits<BitsType>::digits;
-  static constexpr BitsType infinity = static_cast<BitsType>(static_cast<BitsType>(2 * MaxExponent + 1) << (Precision - 1));
+  static constexpr BitsType infinity =
+      static_cast<BitsType>(static_cast<BitsType>(2 * MaxExponent + 1) << (Precision - 1));
   static constexpr BitsType quiet_nan = static_cast<BitsType>(infinity | (BitsType{1} << (Precision - 2)));
   static constexpr BitsType sign = static_cast<BitsType>(BitsType{1} << (width - 1));
 };
@@ -92,7 +95,8 @@ inline typename F::bits_type round_bits(double value) {
   constexpr int drop = 53 - F::precision;
   // Normal numbers: round the bit pattern, then move the exponent's bias.
   constexpr std::uint64_t bias = static_cast<std::uint64_t>(1023 - F::max_exponent) << (F::precision - 1);
-  const std::uint64_t normal = ((magnitude + ((magnitude >> drop) & 1) + ((std::uint64_t{1} << (drop - 1)) - 1)) >> drop) - bias;
+  const std::uint64_t normal =
+      ((magnitude + ((magnitude >> drop) & 1) + ((std::uint64_t{1} << (drop - 1)) - 1)) >> drop) - bias;
   // Subnormal numbers: adding 2^(tiny+52), whose ulp is 2^tiny, makes the processor round at the right bit.
   constexpr std::uint64_t shifter = static_cast<std::uint64_t>(F::tiny_exponent + 52 + 1023) << 52;
   const double shifted = std::bit_cast<double>(magnitude) + std::bit_cast<double>(shifter);

@@ -1,5 +1,5 @@
-// A vector of the widest registers of the instruction set that a file in src/isa is compiled for. Include it only there:
-// everything lives in HALFULP_ISA_NAMESPACE.
+// A vector of the widest registers of the instruction set that a file in src/isa is compiled for. Include it only
+// there: everything lives in HALFULP_ISA_NAMESPACE.
 #pragma once
 
 #include <cmath>

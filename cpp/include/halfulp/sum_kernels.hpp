@@ -5,7 +5,8 @@
 //   low    (float64 input) what `sum` lost: the value is sum + low
 //   bound  (bounded modes) an upper bound on the error of sum + low, up to the rounding errors of the bound itself
 // In the exact modes the caller has checked the range of the input's exponents, so that no rounding error can occur
-// except those which `low` catches exactly; then there is no bound. docs/explanation/error-bounds-pooling.md has proofs.
+// except those which `low` catches exactly; then there is no bound. docs/explanation/error-bounds-pooling.md has
+// proofs.
 #pragma once
 
 #include <cmath>
@@ -50,11 +51,11 @@ struct SumDivisor {
   bool power_of_two;
 };
 
-// The quotient Q of a sum by n > 0 must be within one unit in its last place, and right if it is a double. Let the inverse
-// be (1 + d) / n, and e the exponent of Q. If |d| <= 2^-54, which is true for many n, the product differs from Q by
-// |Q| 2^-54 <= 2^(e-53), half a unit, before it is rounded: by one unit in all. Less than half a unit, or a tie that is
-// even, if Q is a double: then it is rounded to Q. Else the inverse has a second part, which is not negative so that the
-// two products of a negative zero have one sign.
+// The quotient Q of a sum by n > 0 must be within one unit in its last place, and right if it is a double. Let the
+// inverse be (1 + d) / n, and e the exponent of Q. If |d| <= 2^-54, which is true for many n, the product differs from
+// Q by |Q| 2^-54 <= 2^(e-53), half a unit, before it is rounded: by one unit in all. Less than half a unit, or a tie
+// that is even, if Q is a double: then it is rounded to Q. Else the inverse has a second part, which is not negative so
+// that the two products of a negative zero have one sign.
 #ifdef HALFULP_ISA_NAMESPACE
 static
 #endif
@@ -71,7 +72,8 @@ inline SumDivisor sum_divisor(Index n) {
   return d;
 }
 
-// The range of nonzero magnitudes as bit patterns: `smallest` is the least pattern minus one, all ones if there is none.
+// The range of nonzero magnitudes as bit patterns: `smallest` is the least pattern minus one, all ones if there is
+// none.
 struct MagnitudeRange {
   std::uint64_t smallest = ~std::uint64_t{0};
   std::uint64_t largest = 0;
@@ -90,10 +92,12 @@ struct SumKernels {
   SourceKernels<float> f32;
   SourceKernels<double> f64;
   // By SumMode: the same for rows that are sums already, at offsets from `in`.
-  void (*add_sums[kSumModes])(const Sums& in, const Index* offsets, const double* weights, Index count, Index n, const Sums& out);
+  void (*add_sums[kSumModes])(const Sums& in, const Index* offsets, const double* weights, Index count, Index n,
+                              const Sums& out);
   void (*slide_sums[kSumModes])(const Sums& leaving, const Sums& entering, Index n, const Sums& out);
   // Sums along a row of `width` values; `work` has room for another.
-  void (*add_segment[kSumModes])(const Sums& in, Index width, const SumSegment& segment, const Sums& work, const Sums& out);
+  void (*add_segment[kSumModes])(const Sums& in, Index width, const SumSegment& segment, const Sums& work,
+                                 const Sums& out);
   // The same where every place of a row holds `lanes` neighbouring values.
   void (*add_lane_segment[kSumModes])(const Sums& in, Index lanes, const SumSegment& segment, const Sums& out);
   void (*scale[kSumModes])(const Sums& values, const double* weights, Index lanes, Index n);

@@ -49,8 +49,8 @@ struct SumPlan {
 // The average over windows. `divisor` is divisor_override, or 0 for the number of counted cells.
 SumPlan average_plan(std::span<const Axis> axes, bool count_include_pad, Index divisor);
 
-// Its transpose: sum over the windows w of a cell of g_w / n_w, brought to a common denominator. None if that is so large
-// that the weights would not fit a double.
+// Its transpose: sum over the windows w of a cell of g_w / n_w, brought to a common denominator. None if that is so
+// large that the weights would not fit a double.
 std::optional<SumPlan> average_transpose_plan(std::span<const Axis> axes, bool count_include_pad, Index divisor);
 
 }  // namespace halfulp

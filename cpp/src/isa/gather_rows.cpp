@@ -108,7 +108,8 @@ inline bool lower(bool mask) { return mask; }
 inline bool upper(bool) { return false; }
 #endif
 
-// A sum starts with -0, which changes nothing, and so does an absent term. Terms are at `place` of g and of g in double.
+// A sum starts with -0, which changes nothing, and so does an absent term. Terms are at `place` of g and of g in
+// double.
 template <class C>
 class ShortSum {  // of at most two terms
  public:
@@ -183,7 +184,9 @@ class LongSum {  // of floats, exact in one or two doubles
 template <Long Way>
 class LongSum<double, Way> {
  public:
-  void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t place) { sum_.add(mine, terms.g + place); }
+  void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t place) {
+    sum_.add(mine, terms.g + place);
+  }
   Vector<double> rounded() const { return sum_.nearest(); }
 
  private:

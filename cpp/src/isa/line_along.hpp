@@ -1,8 +1,9 @@
-// Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp only.
+// Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp
+// only.
 //
-// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops copy
-// their arguments: copies stay in registers, whatever a sink writes to. Arguments of several words are references, because
-// handing them over by value would read them from memory in other pieces than they have just been written in.
+// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops
+// copy their arguments: copies stay in registers, whatever a sink writes to. Arguments of several words are references,
+// because handing them over by value would read them from memory in other pieces than they have just been written in.
 #pragma once
 
 #include "line_values.hpp"
@@ -86,8 +87,8 @@ struct RoundPairs {
   Line line(Index k) const { return {outs[k], divisor, task}; }
 };
 
-// The same for sums that are off by up to `error`: both ends of the interval around a quotient must round alike. Its ends'
-// own rounding and the product's are covered by 2^-51 |q|.
+// The same for sums that are off by up to `error`: both ends of the interval around a quotient must round alike. Its
+// ends' own rounding and the product's are covered by 2^-51 |q|.
 template <class T>
 struct BoundedQuotients {
   T* const* outs;
@@ -244,8 +245,8 @@ void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums
 
 // `Count` sums `unit` apart, and what was kept of each window if there is some. `Count` = 0: `count` of them.
 template <class T, int Count, class Sink>
-HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool some, const SumRows& from_kept, Index length,
-                            Index output, const Sink& sink) {
+HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool some, const SumRows& from_kept,
+                            Index length, Index output, const Sink& sink) {
   const SumRows rows = from, kept = from_kept;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k], first = kept[k];
@@ -257,8 +258,9 @@ HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool s
   }
 }
 
-// Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are summed
-// in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps seven.
+// Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are
+// summed in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps
+// seven.
 template <class T, class Sink>
 void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegment& g, const Sink& sink) {
   using Pass = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&, Index, bool);
@@ -302,8 +304,12 @@ void along_by_two(const SumRows& from, const SumSegment& segment, const Sink& si
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
-    const auto evens = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), even<double>); };
-    const auto odds = [&](Index at) { return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), odd<double>); };
+    const auto evens = [&](Index at) {
+      return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), even<double>);
+    };
+    const auto odds = [&](Index at) {
+      return by_parts(get<T, Doubles>(in, at), get<T, Doubles>(in, at + kWide), odd<double>);
+    };
     for (Index t = 0; t < g.length; t += kWide) {
       const Index at = g.first + 2 * t;
       Held<T, Doubles> v = evens(at);
@@ -333,8 +339,8 @@ void along_alternating(const SumRows& from, const SumSegment& first, const SumSe
 }
 
 inline bool alternate_outputs(const SumSegment& a, const SumSegment& b) {
-  return a.output_step == 2 && b.output_step == 2 && b.output == a.output + 1 && a.first_step == 1 && b.first_step == 1 &&
-         b.length <= a.length && b.length + 1 >= a.length;
+  return a.output_step == 2 && b.output_step == 2 && b.output == a.output + 1 && a.first_step == 1 &&
+         b.first_step == 1 && b.length <= a.length && b.length + 1 >= a.length;
 }
 
 template <class T, class Sink>
@@ -409,7 +415,8 @@ void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
     const Sums stored{parts, parts + kWide, nullptr};
     put(stored, 0, lanes);
     for (Index half = kWide / 2; half > 0; half /= 2)
-      for (Index i = 0; i < half; ++i) put(stored, i, plus(get<T, double>(stored, i), get<T, double>(stored, i + half)));
+      for (Index i = 0; i < half; ++i)
+        put(stored, i, plus(get<T, double>(stored, i), get<T, double>(stored, i + half)));
     Held<T, double> v = get<T, double>(stored, 0);
     for (; j < g.count; ++j) v = plus(v, get<T, double>(in, at + j));
     put(out, g.output + t * g.output_step, v);

@@ -1,6 +1,6 @@
-// Two ways to make lines without a row of sums for each. Short windows two apart come straight from the source: columns are
-// added as they are needed. Where outputs of two kinds alternate, as in the transpose of the former, sums along a row of the
-// source serve all lines that it belongs to. Included by line_kernels.cpp only.
+// Two ways to make lines without a row of sums for each. Short windows two apart come straight from the source: columns
+// are added as they are needed. Where outputs of two kinds alternate, as in the transpose of the former, sums along a
+// row of the source serve all lines that it belongs to. Included by line_kernels.cpp only.
 #pragma once
 
 #include <bit>
@@ -25,9 +25,9 @@ struct PlainAddition {
   HALFULP_IN_LINE Values finished(const Values& v) const { return v; }
 };
 
-// float64 whose magnitudes are known: sums start at an anchor so large that they keep its exponent. Then what an addition
-// loses is known after two operations more, and sums of sums lose nothing; see error-bounds-pooling.md. A negative zero is
-// found in the low part: that is one only if all terms are.
+// float64 whose magnitudes are known: sums start at an anchor so large that they keep its exponent. Then what an
+// addition loses is known after two operations more, and sums of sums lose nothing; see error-bounds-pooling.md. A
+// negative zero is found in the low part: that is one only if all terms are.
 struct AnchoredAddition {
   using Values = Pair<Doubles>;
   double anchor;
@@ -55,8 +55,8 @@ struct AnchoredAddition {
   }
 };
 
-// An anchor for windows of up to nine cells, kept as long as it is large enough: 1.5 times 2^5 times the power of two next to
-// the largest magnitude. Nine times that magnitude changes no exponent.
+// An anchor for windows of up to nine cells, kept as long as it is large enough: 1.5 times 2^5 times the power of two
+// next to the largest magnitude. Nine times that magnitude changes no exponent.
 class Anchor {
  public:
   void cover(const MagnitudeLanes<double>& magnitudes) {
@@ -89,7 +89,11 @@ class SummedColumns {
   using Values = typename Addition::Values;
 
   SummedColumns(const LineTask<T>& task, const Index* rows, const Addition& addition = {})
-      : addition_(addition), margin_(task.margin), width_(task.width), before_(task.zero_before), after_(task.zero_after) {
+      : addition_(addition),
+        margin_(task.margin),
+        width_(task.width),
+        before_(task.zero_before),
+        after_(task.zero_after) {
     for (int r = 0; r < Rows; ++r) rows_[r] = task.source + task.column + rows[r] - task.margin;
   }
 
@@ -164,7 +168,8 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
                                              const Line& to) {
   using Values = typename Addition::Values;
   const Addition addition = add;
-  const SummedColumns<T, Rows, Addition> columns(task, task.rows + from.row, add), ends(task, task.rows + from.row, add);
+  const SummedColumns<T, Rows, Addition> columns(task, task.rows + from.row, add),
+      ends(task, task.rows + from.row, add);
   const Line line = to;
   const SumSegment& g = task.segments[0];
   const Index first = g.first + (Count - 2), output = g.output, length = g.length;
@@ -244,8 +249,8 @@ struct Alternating {
   bool sum_first;
 };
 
-// Sums along one row of the source, which replace those along another one in `sums`: `together` gets their sums, `alone` the
-// new ones.
+// Sums along one row of the source, which replace those along another one in `sums`: `together` gets their sums,
+// `alone` the new ones.
 template <class T, bool SumFirst, class Together, class Alone>
 __attribute__((noinline)) void expand_row(const LineTask<T>& task, Index row, const Alternating& g, const Sums& sums,
                                           const Together& together, const Alone& alone) {
@@ -276,8 +281,8 @@ __attribute__((noinline)) void expand_row(const LineTask<T>& task, Index row, co
   for (; n < wanted; ++n) finish(2 * n * kWide, ends.anywhere(start + n * kWide));
 }
 
-// Lines whose outputs alternate, of one or two rows. The second row of one line often is all that the next one has: then both
-// are made together.
+// Lines whose outputs alternate, of one or two rows. The second row of one line often is all that the next one has:
+// then both are made together.
 template <class T>
 class ExpandedLines {
  public:

@@ -72,8 +72,8 @@ HALFULP_APART void add_strip(const float* source, const Index* rows, Index count
 }
 
 template <int... Less>
-void add_strip_of(Index vectors, std::integer_sequence<int, Less...>, const float* source, const Index* rows, Index count,
-                  Index last, const Sums& out, MagnitudeScan<float>& scan) {
+void add_strip_of(Index vectors, std::integer_sequence<int, Less...>, const float* source, const Index* rows,
+                  Index count, Index last, const Sums& out, MagnitudeScan<float>& scan) {
   static constexpr decltype(&add_strip<1>) strips[] = {add_strip<Less + 1>...};
   strips[vectors - 1](source, rows, count, last, out, scan);
 }
@@ -120,8 +120,11 @@ void slide_rows(const Sums& before, const T* source, const Index* rows, const Su
   const Index steps = line.leaving > line.entering ? line.leaving : line.entering;
   for (Index r = 0; r < steps; ++r) {
     const bool enters = r < line.entering, leaves = r < line.leaving;
-    const auto slide = !leaves ? slide_row<T, true, false> : enters ? slide_row<T, true, true> : slide_row<T, false, true>;
-    slide(r == 0 ? before : out, enters ? source + entering[r] : nullptr, leaves ? source + leaving[r] : nullptr, n, out);
+    const auto slide = !leaves  ? slide_row<T, true, false>
+                       : enters ? slide_row<T, true, true>
+                                : slide_row<T, false, true>;
+    slide(r == 0 ? before : out, enters ? source + entering[r] : nullptr, leaves ? source + leaving[r] : nullptr, n,
+          out);
   }
 }
 
@@ -164,7 +167,8 @@ class SlabScan {
     if constexpr (std::is_same_v<T, float>) {
       const Index count = line.end_slab - line.first_slab, known = begin_ == end_ ? 0 : end_ - line.first_slab;
       const bool whole = line.row_count == count && task_.slab_row_count == 1 && task_.slab_width == task_.width;
-      if (!whole || task_.slides || task_.width < kStripWide || count < 4 || known < 0 || 2 * known > count) return false;
+      if (!whole || task_.slides || task_.width < kStripWide || count < 4 || known < 0 || 2 * known > count)
+        return false;
       begin_ = begin_ == end_ || line.first_slab < begin_ ? line.first_slab : begin_;
       end_ = line.end_slab;
       add_strips(source, task_.rows + line.row, count, task_.width, out, scan_);
@@ -184,7 +188,8 @@ class SlabScan {
                       (end - first) * task_.slab_width);
     for (Index slab = first; slab < end; ++slab)
       for (Index r = 0; r < task_.slab_row_count; ++r)
-        take_row<Ahead>(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column, task_.slab_width);
+        take_row<Ahead>(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column,
+                        task_.slab_width);
   }
 
   template <bool Ahead>
@@ -220,7 +225,9 @@ class LineBatch {
 
   // From the rows of sums to the outputs.
   void finish() {
-    const auto at_once = [&] { return with_quotients([&](const auto& sink) { return along_at_once(task_, rows(), sink); }); };
+    const auto at_once = [&] {
+      return with_quotients([&](const auto& sink) { return along_at_once(task_, rows(), sink); });
+    };
     if (count_ > 0 && task_.error > 0.0) {
       finish_bounded();
     } else if (count_ > 0 && (!alone() || !at_once())) {
@@ -314,7 +321,8 @@ class LineBatch {
     for (Index r = 0; r < task_.run_count; ++r) {
       const typename LineTask<T>::Run& run = task_.runs[r];
       if (run.empty)
-        std::memset(static_cast<void*>(outs_[k] + run.begin), 0, static_cast<std::size_t>(run.end - run.begin) * sizeof(T));
+        std::memset(static_cast<void*>(outs_[k] + run.begin), 0,
+                    static_cast<std::size_t>(run.end - run.begin) * sizeof(T));
       else
         f(sums, run);
     }
@@ -404,7 +412,8 @@ template <class T>
 void sum_lanes_of(const LineTask<T>& task, const SumLine& line, Index o) {
   const T* cell = task.source + task.first[o] * task.cell_stride;
   Index lane = 0;
-  for (; lane + 4 * kWide <= task.lanes; lane += 4 * kWide) sum_window<T, 4, Doubles>(task, line, cell, task.count[o], lane);
+  for (; lane + 4 * kWide <= task.lanes; lane += 4 * kWide)
+    sum_window<T, 4, Doubles>(task, line, cell, task.count[o], lane);
   for (; lane + kWide <= task.lanes; lane += kWide) sum_window<T, 1, Doubles>(task, line, cell, task.count[o], lane);
   for (; lane < task.lanes; ++lane) sum_window<T, 1, double>(task, line, cell, task.count[o], lane);
   if (line.padded || task.cell_padded[o] != 0) add_padded_zeros(task.sums.sum, task.lanes);
@@ -432,8 +441,8 @@ LineContents sum_lanes(const LineTask<T>& task) {
   return scan.contents();
 }
 
-// Eight vectors of partial sums, so that additions do not wait for each other; magnitudes are taken on the way. The sums are
-// held as those of H are.
+// Eight vectors of partial sums, so that additions do not wait for each other; magnitudes are taken on the way. The
+// sums are held as those of H are.
 template <class T, class H>
 MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
   constexpr Index kParts = 8, kStep = kParts * kWide;
@@ -473,7 +482,8 @@ constexpr LineKernelsOf<T> kernels_of() {
 }  // namespace
 
 const LineKernels& line_kernels() {
-  static constexpr LineKernels table{kernels_of<Float16>(), kernels_of<BFloat16>(), kernels_of<float>(), kernels_of<double>()};
+  static constexpr LineKernels table{kernels_of<Float16>(), kernels_of<BFloat16>(), kernels_of<float>(),
+                                     kernels_of<double>()};
   return table;
 }
 

@@ -1,5 +1,5 @@
-// Vectors of sums: a float64 each, or a pair for float64, with what loads sources as float64, rounds and stores quotients,
-// and takes magnitudes. Written once for vectors and for single values, which serve the ends of rows.
+// Vectors of sums: a float64 each, or a pair for float64, with what loads sources as float64, rounds and stores
+// quotients, and takes magnitudes. Written once for vectors and for single values, which serve the ends of rows.
 #pragma once
 
 #include <cmath>
@@ -111,7 +111,8 @@ inline void store_rounded(BFloat16* out, const Doubles& q) {
 }
 inline void store_rounded(Float16* out, const Doubles& q) {
 #if defined(HALFULP_ISA_avx512)
-  const __m128i v = _mm256_cvtps_ph(reinterpret<__m256>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m128i v =
+      _mm256_cvtps_ph(reinterpret<__m256>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), v);
 #elif defined(HALFULP_ISA_avx2)
   const __m128i v = _mm_cvtps_ph(reinterpret<__m128>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -366,7 +366,8 @@ constexpr Contents (*runs_of_sixteen())(const C*, C*, const RowRun&) {
 
 template <class C, class P>
 constexpr MaxRowKernels<C, P> kernels() {
-  constexpr MaxRule clean = MaxRule::clean, absent = rule_for<C>(MaxRule::absent), nan = rule_for<C>(MaxRule::propagate);
+  constexpr MaxRule clean = MaxRule::clean, absent = rule_for<C>(MaxRule::absent),
+                    nan = rule_for<C>(MaxRule::propagate);
   constexpr bool last = std::is_floating_point_v<C>;
   return {{{fold<C, clean, false, false>, fold<C, clean, last, false>},
            {fold<C, absent, false, false>, fold<C, absent, last, false>},

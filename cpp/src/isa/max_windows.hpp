@@ -7,7 +7,8 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-// Where the vectors of kLanes neighbouring outputs lie in rows of n cells: `Groups` times `Stride` vectors side by side.
+// Where the vectors of kLanes neighbouring outputs lie in rows of n cells: `Groups` times `Stride` vectors side by
+// side.
 template <class C, int Stride, int Groups>
 struct WindowEdge {
   static constexpr int64_t offset(int i) { return i / Stride * Stride + i % Stride * kLanes<C>; }

@@ -82,8 +82,8 @@ inline Vector<T> splat(T x) {
   return x - Vector<T>{};
 }
 
-// The larger and smaller of two lanes of unsigned integers: one instruction where the compiler would take two, one after
-// the other.
+// The larger and smaller of two lanes of unsigned integers: one instruction where the compiler would take two, one
+// after the other.
 template <class T>
 inline Vector<T> larger_of(const Vector<T>& a, const Vector<T>& b) {
 #if defined(HALFULP_MASKS)

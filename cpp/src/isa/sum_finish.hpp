@@ -24,10 +24,11 @@ inline Index collect_undecided(Index n, std::int32_t* undecided, Decide decide) 
   return found;
 }
 
-// float16, bfloat16 and float32, exact sums. Let q be within one unit of the quotient, and the quotient itself if that is a
-// double. Midpoints m between neighbouring T are doubles, so if q is none, no midpoint lies between q and the quotient, and
-// both round alike. If q = m, the quotient is m: sum - n m is a multiple of the sources' grid 2^g or of the last bit of m,
-// and smaller than either, since the caller has seen to |sum| < 2^(52 + g) and n < 2^28. So nothing is undecided.
+// float16, bfloat16 and float32, exact sums. Let q be within one unit of the quotient, and the quotient itself if that
+// is a double. Midpoints m between neighbouring T are doubles, so if q is none, no midpoint lies between q and the
+// quotient, and both round alike. If q = m, the quotient is m: sum - n m is a multiple of the sources' grid 2^g or of
+// the last bit of m, and smaller than either, since the caller has seen to |sum| < 2^(52 + g) and n < 2^28. So nothing
+// is undecided.
 template <class T>
 Index finish_exact(const Sums& in, Index n, const SumDivisor& d, T* out, std::int32_t*) {
   for_each_vector(n, [&](auto tag, Index i) {
@@ -59,9 +60,10 @@ Index finish_bounded(const Sums& in, Index n, const SumDivisor& d, T* out, std::
 }
 
 // float64: value = sum + low (± bound). With q = fl(sum * inverse) the remainder r = sum - q * n is exact in one fused
-// operation, and (r + low) / n, off by a few 2^-53 of itself, completes q: the quotient is q + c ± 2^-50 |c| ± bound / n.
-// Means of few cells are often half way between two doubles; then nothing is lost in c, which one more remainder shows.
-// Near the ends of the exponent range remainders lose bits: such quotients are left undecided, except zero itself.
+// operation, and (r + low) / n, off by a few 2^-53 of itself, completes q: the quotient is q + c ± 2^-50 |c| ± bound /
+// n. Means of few cells are often half way between two doubles; then nothing is lost in c, which one more remainder
+// shows. Near the ends of the exponent range remainders lose bits: such quotients are left undecided, except zero
+// itself.
 template <class V>
 struct Correction {
   V q, rest, c;
@@ -77,10 +79,11 @@ inline Correction<V> corrected(const V& sum, const V& low, const SumDivisor& d) 
   return {q, rest.sum, c, magnitude(rest.low) + magnitude(slip)};
 }
 
-// The same for most quotients and n > 0, in six operations. With r = q n - sum, exact, and t = r - low, off by 2^-53 of itself
-// at most, the quotient q - (r - low) / n lies between q + t `near` and q + t `far`: where these round alike they round as it
-// does. Where n is a power of two nothing is lost before that rounding. A zero keeps its sign: t is +0 and its products -0.
-// Sums that are exact are multiples of 2^-900, or zero, and below 2^1000, and n < 2^50: nothing here leaves the range.
+// The same for most quotients and n > 0, in six operations. With r = q n - sum, exact, and t = r - low, off by 2^-53 of
+// itself at most, the quotient q - (r - low) / n lies between q + t `near` and q + t `far`: where these round alike
+// they round as it does. Where n is a power of two nothing is lost before that rounding. A zero keeps its sign: t is +0
+// and its products -0. Sums that are exact are multiples of 2^-900, or zero, and below 2^1000, and n < 2^50: nothing
+// here leaves the range.
 template <class V>
 struct QuotientEnds {
   V near, far;

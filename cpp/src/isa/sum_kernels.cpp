@@ -190,7 +190,8 @@ void add_long(const Sums& in, const SumSegment& g, const Sums& out) {
     for (Index i = 0; i < kLanes; ++i) store<Mode>(lanes, i, load<Mode>(from, i));
     Index j = kLanes;
     for (; j + kLanes <= g.count; j += kLanes)
-      for (Index i = 0; i < kLanes; ++i) store<Mode>(lanes, i, add<Mode>(load<Mode>(lanes, i), load<Mode>(from, j + i)));
+      for (Index i = 0; i < kLanes; ++i)
+        store<Mode>(lanes, i, add<Mode>(load<Mode>(lanes, i), load<Mode>(from, j + i)));
     Value v = load<Mode>(lanes, 0);
     for (Index i = 1; i < kLanes; ++i) v = add<Mode>(v, load<Mode>(lanes, i));
     for (; j < g.count; ++j) v = add<Mode>(v, load<Mode>(from, j));
