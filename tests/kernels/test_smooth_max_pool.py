@@ -27,8 +27,18 @@ def few_values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype
     return rng.choice([-1.0, 0.0, -0.0, 1.0, 3.0], shape).astype(dtype)
 
 
+def steep(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Cells so far apart that their exponentials differ by all the exponents there are."""
+    return rng.choice([0.0, -709.0, -710.0, -744.5, -1e4, -1e4 - 1], shape).astype(dtype)
+
+
+def extremes(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """The largest numbers of either sign: what is left when they cancel is small beside them."""
+    return (float(draw.ml_dtypes.finfo(dtype).max) * rng.choice([1, -1, 0.5, -0.5], shape)).astype(dtype)
+
+
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    fills = (ordinary, ordinary, few_values, draw.random_array)
+    fills = (ordinary, ordinary, few_values, draw.random_array, steep, extremes)
     return fills[rng.integers(len(fills))](rng, shape, dtype)
 
 
@@ -62,6 +72,31 @@ def test_windows_match_the_specification(window: draw.Window, leading: tuple[int
         dtype = rng.choice(np.array(draw.FLOATS, dtype=object))
         shape = leading + window.spatial
         check_case(op, values(rng, shape, dtype), values(rng, shape, dtype), rng)
+
+
+@pytest.mark.parametrize(("low", "lower"), [(-709.0, -710.0), (-709.0, -709.5), (-700.0, -709.0), (-744.0, -746.0)])
+@pytest.mark.parametrize("large", [1e308, 1e300, 1.7e308])
+def test_large_numbers_that_nearly_cancel(low: float, lower: float, large: float) -> None:
+    """The two weights of the middle cell differ by less than 2**-1000, and the cotangents are that large."""
+    x, opposite = np.array([low, 0.0, lower]), np.array([large, -large])
+    op = hu.SmoothMaxPool((2,), beta=1.0, stride=1)
+    (dx,) = op.vjp(x)[1](opposite)
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), opposite)[0])
+    assert -large * 1e-300 < dx[1] < 0
+    cells, t = np.array([low, 0.0, lower, 0.0]), np.array([large, large, -large, -large])
+    both = hu.SmoothMaxPool((4,), beta=1.0)
+    draw.assert_same_bits(both.jvp((cells,), (t,))[1], hu.spec.jvp(both, (cells,), (t,))[1])
+
+
+@pytest.mark.parametrize("cotangent", [(-1, 1), (1, -1), (3, -3), (1, 1)])
+def test_weights_that_no_precision_tells_apart(cotangent: tuple[int, int]) -> None:
+    """Both are about exp(-2e28), and their difference exp(-4e28): which sign it has decides the sign of zero."""
+    x = np.array([1e-15, 6e28, 1.35e-38], np.float32)
+    op = hu.SmoothMaxPool((4,), beta=Fraction(1, 3), stride=2, padding=1, ceil_mode=True)
+    g = np.array(cotangent, np.float32)
+    (dx,) = op.vjp(x)[1](g)
+    draw.assert_same_bits(dx, hu.spec.vjp(op, (x,), g)[0])
+    assert np.signbit(dx[2]) == (cotangent[1] < 0)
 
 
 @pytest.mark.parametrize("dtype", draw.FLOATS, ids=str)

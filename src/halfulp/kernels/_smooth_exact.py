@@ -126,36 +126,30 @@ def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format)
     if all(len(key) == 1 for key in terms):
         return _round(sum((g / key[0][1] for key, g in terms.items()), flint.fmpq(0)), target)
 
-    def ball() -> Any:
-        return sum((g / _evaluate(dict(key), flint.fmpq(0)) for key, g in terms.items()), flint.arb(0))
-
     def apart(boundary: Any) -> Any:
-        # 1 / (c + r) = 1 / c - r / (c * (c + r)): the rational parts cancel exactly, however tiny r is beside c.
-        known, rest = -boundary, flint.arb(0)
+        # With the largest term c * exp(a) of a denominator, 1 / (c + r) = 1 / c - r / (c * (c + r)), times exp(-a): the
+        # first parts cancel exactly, however tiny r is beside c.
+        known: Exponentials = {flint.fmpq(0): -boundary} if boundary else {}
+        rest = flint.arb(0)
         for key, g in terms.items():
-            sums = dict(key)
-            own = sums.pop(flint.fmpq(0))
-            if sums and max(sums) > 0:
-                rest += g / (own + _evaluate(sums, flint.fmpq(0)))
-            else:
-                known += g / own
-                others = _evaluate(sums, flint.fmpq(0))
-                rest -= g * others / (own * (own + others))
-        return flint.arb(known) + rest
+            (top, own), others = key[-1], _evaluate(dict(key[:-1]), key[-1][0])
+            _add(known, -top, g / own)
+            rest -= g * flint.arb(-top).exp() * others / (own * (own + others))
+        return _evaluate(known, flint.fmpq(0)) + rest
 
-    return _narrowed(ball, target, lambda boundary: _equals(terms, boundary), apart)
+    return _narrowed(lambda: apart(0), target, apart, lambda boundary: _compared(terms, boundary))
 
 
 def _narrowed(
     ball: Callable[[], Any],
     target: Format,
-    equals: Callable[[Any], bool] = lambda _: False,
     apart: Callable[[Any], Any] | None = None,
+    compared: Callable[[Any], int] | None = None,
 ) -> float:
-    """The float that the number rounds to; ``equals`` tells whether it is exactly a boundary.
+    """The float that the number rounds to.
 
     ``apart`` encloses the number minus a rational: its sign decides for a number that is closer to a boundary than any
-    precision could show, such as 1 + exp(-10**15).
+    precision could show, such as 1 + exp(-10**15). ``compared`` is that sign itself, 0 on the boundary, at any cost.
     """
     for precision in (64 << i for i in count()):
         with _precision(precision):
@@ -164,10 +158,12 @@ def _narrowed(
             if result is not None:
                 return result
             boundary = _boundary(enclosure, target) if precision >= 1024 else None
-            if boundary is not None and apart is not None and (side := _sign(apart(boundary))):
-                return _round(boundary + side * flint.fmpq(2) ** _LESS_THAN_ANY_GAP, target)
-        if boundary is not None and equals(boundary):
-            return _round(boundary, target)
+            side = _sign(apart(boundary)) if boundary is not None and apart is not None else 0
+        if boundary is None or (not side and compared is None):
+            continue
+        if not side and compared is not None:
+            side = compared(boundary)
+        return _round(boundary + side * flint.fmpq(2) ** _LESS_THAN_ANY_GAP, target)
     raise AssertionError("unreachable: the precision grows for ever")
 
 
@@ -177,28 +173,37 @@ def _sign(enclosure: Any) -> int:
 
 
 def _boundary(enclosure: Any, target: Format) -> Any:
-    """The rational on which the two roundings of a narrow ball part."""
+    """The rational on which the two roundings of a ball part, once it is too narrow to reach another one."""
     if not enclosure.is_finite():
         return None
-    if enclosure.contains(0):
-        return flint.fmpq(0)
     # The midpoint between two floats has one bit more than they have: more than a Python float may hold.
     mantissa, exponent = (int(part) for part in enclosure.mid().man_exp())
     unit = max(exponent + abs(mantissa).bit_length() - target.precision - 1, target.quantum - 1)
-    if unit <= exponent:
-        return flint.fmpq(mantissa) * flint.fmpq(2) ** exponent
-    steps = (mantissa + (1 << (unit - exponent - 1))) >> (unit - exponent)
-    return flint.fmpq(steps) * flint.fmpq(2) ** unit
+    if enclosure.contains(0):
+        unit, boundary = target.quantum - 1, flint.fmpq(0)
+    elif unit <= exponent:
+        boundary = flint.fmpq(mantissa) * flint.fmpq(2) ** exponent
+    else:
+        steps = (mantissa + (1 << (unit - exponent - 1))) >> (unit - exponent)
+        boundary = flint.fmpq(steps) * flint.fmpq(2) ** unit
+    return boundary if abs(enclosure - boundary) < flint.arb(flint.fmpq(2) ** (unit - 2)) else None
 
 
-def _equals(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> bool:
-    """Whether sum(g / D) == boundary, D the sums of exponentials, by multiplying out all denominators."""
+def _compared(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> int:
+    """The sign of sum(g / D) - boundary, D the sums of exponentials, by multiplying out all denominators."""
     denominators = [dict(key) for key in terms]
     out = _product([*denominators, {flint.fmpq(0): -boundary}])
     for i, g in enumerate(terms.values()):
         for a, c in _product([*denominators[:i], *denominators[i + 1 :], {flint.fmpq(0): g}]).items():
             _add(out, a, c)
-    return not {a for a, c in out.items() if c != 0}
+    left = {a: c for a, c in out.items() if c != 0}
+    for precision in (64 << i for i in count()):
+        if not left:
+            return 0
+        with _precision(precision):
+            if side := _sign(_evaluate(left, max(left))):
+                return side
+    raise AssertionError("unreachable: distinct exponentials do not cancel")
 
 
 def _product(factors: Sequence[Exponentials]) -> Exponentials:

@@ -164,19 +164,21 @@ def smooth_vjp(parts: Sequence[tuple[Cells, Extended, Extended]], target: Format
         return 0.0 if cancelled else signed_zero([is_negative(g) for g in cotangents])
 
     def ball(boundary: Any = 0) -> flint.arb:
-        """The sum minus a boundary, as an exact number plus what the other cells of the windows add to it."""
-        exact, rest = -flint.fmpq(boundary), flint.arb(0)
+        """The sum minus a boundary. Of a denominator the largest term c * exp(a) is taken exactly.
+
+        1 / (c + r) = 1 / c - r / (c * (c + r)), in which r may be tiny beside c, times exp(-a).
+        """
+        exact: Exponentials = {}
+        _accumulate(exact, flint.fmpq(0), -flint.fmpq(boundary))
+        rest = flint.arb(0)
         for key, g in shares.items():
             s = dict(key)
             top = max(s)
-            if top == 0:  # 1 / (c + r) = 1 / c - r / (c * (c + r)), in which r may be tiny beside c
-                c = s.pop(top)
-                r = _evaluate(s, top) if s else flint.arb(0)
-                exact += g / c
-                rest -= flint.arb(g) * r / (c * (c + r))
-            else:
-                rest += flint.arb(g) * flint.arb(-top).exp() / _evaluate(s, top)
-        return flint.arb(exact) + rest
+            c = s.pop(top)
+            r = _evaluate(s, top)
+            _accumulate(exact, -top, g / c)
+            rest -= flint.arb(g) * flint.arb(-top).exp() * r / (c * (c + r))
+        return _evaluate(exact, flint.fmpq(0)) + rest
 
     def side(boundary: flint.fmpq) -> int:
         near = ball(boundary)
@@ -267,7 +269,7 @@ def _sign(sums: Exponentials) -> int:
 
 def _evaluate(sums: Exponentials, top: Any) -> flint.arb:
     """sum(c * exp(a - top)) as a ball."""
-    return reduce(lambda x, y: x + y, (flint.arb(c) * flint.arb(a - top).exp() for a, c in sums.items()))
+    return sum((flint.arb(c) * flint.arb(a - top).exp() for a, c in sums.items()), flint.arb(0))
 
 
 def _accumulate(sums: Exponentials, exponent: Any, coefficient: Any) -> None:
