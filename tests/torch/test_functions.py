@@ -225,7 +225,7 @@ def test_empty_batches_and_empty_adaptive_outputs() -> None:
         assert ours(x, (0, 2)).requires_grad
 
 
-def refused(call: Any, label: str, text: str) -> None:
+def assert_refused(call: Any, label: str, text: str) -> None:
     with pytest.raises(HalfulpError) as caught:
         call()
     assert isinstance(caught.value, RuntimeError)
@@ -235,50 +235,54 @@ def refused(call: Any, label: str, text: str) -> None:
 
 def test_B1_padding_is_at_most_half_the_kernel() -> None:
     x = torch.zeros(1, 8, 8)
-    refused(lambda: ht.max_pool2d(x, 2, padding=2), "B1", "padding=(2, 2): must be at most half the kernel size (2, 2)")
-    refused(lambda: ht.avg_pool2d(x, 3, padding=2), "B1", "avg_pool2d")
-    refused(lambda: ht.max_pool2d(x, 3, padding=2, dilation=2), "B1", "max_pool2d")  # dilation does not help
+    assert_refused(
+        lambda: ht.max_pool2d(x, 2, padding=2), "B1", "padding=(2, 2): must be at most half the kernel size (2, 2)"
+    )
+    assert_refused(lambda: ht.avg_pool2d(x, 3, padding=2), "B1", "avg_pool2d")
+    assert_refused(lambda: ht.max_pool2d(x, 3, padding=2, dilation=2), "B1", "max_pool2d")  # dilation does not help
     assert ht.smooth_max_pool2d(x, 2, 1.0, padding=2).shape == (1, 6, 6)  # PyTorch has no such function to follow
 
 
 def test_B2_only_the_cpu() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(1, 1, 4, 4, device="cuda")
-        refused(
+        assert_refused(
             lambda: ht.max_pool2d(x, 2),
             "B2",
             "device='cuda:0': halfulp computes on the CPU; move the tensor with .cpu()",
         )
-        refused(lambda: ht.conv2d(x, torch.empty(1, 1, 1, 1)), "B2", "CPU")
-        refused(lambda: torch.ops.halfulp.global_avg_pool(x, 2, True), "B2", "CPU")
+        assert_refused(lambda: ht.conv2d(x, torch.empty(1, 1, 1, 1)), "B2", "CPU")
+        assert_refused(lambda: torch.ops.halfulp.global_avg_pool(x, 2, True), "B2", "CPU")
 
 
 def test_B3_ranks_and_empty_planes() -> None:
-    refused(lambda: ht.max_pool2d(torch.zeros(4, 4), 2), "B3", "must have 3 or 4 axes, as in PyTorch")
-    refused(lambda: ht.max_pool1d(torch.zeros(1, 0, 3), 2), "B3", "only the batch may be empty")
-    refused(lambda: ht.conv1d(torch.zeros(3), torch.zeros(1, 1, 1)), "B3", "must have 2 or 3 axes")
+    assert_refused(lambda: ht.max_pool2d(torch.zeros(4, 4), 2), "B3", "must have 3 or 4 axes, as in PyTorch")
+    assert_refused(lambda: ht.max_pool1d(torch.zeros(1, 0, 3), 2), "B3", "only the batch may be empty")
+    assert_refused(lambda: ht.conv1d(torch.zeros(3), torch.zeros(1, 1, 1)), "B3", "must have 2 or 3 axes")
 
 
 def test_B4_same_padding_takes_stride_1() -> None:
-    refused(lambda: ht.conv1d(torch.zeros(1, 4), torch.zeros(1, 1, 3), stride=2, padding="same"), "B4", "stride 1 only")
+    assert_refused(
+        lambda: ht.conv1d(torch.zeros(1, 4), torch.zeros(1, 1, 3), stride=2, padding="same"), "B4", "stride 1 only"
+    )
 
 
 def test_other_refusals_are_runtime_errors_too() -> None:
     x = torch.zeros(1, 8, 8)
-    refused(lambda: ht.max_pool2d(x, 0), "W1", "max_pool2d")
-    refused(lambda: ht.max_pool2d(x, 2, 0), "W3", "max_pool2d")
-    refused(lambda: ht.max_pool2d(x, 2, padding=-1), "W2", "max_pool2d")
-    refused(lambda: ht.max_pool2d(x, (2, 2, 2)), "W6", "kernel_size=(2, 2, 2)")
-    refused(lambda: ht.max_pool2d(x, 2, ties="any"), "P1", "ties")
-    refused(lambda: ht.avg_pool2d(x, 2, divisor_override=0), "A1", "divisor_override=0")
-    refused(lambda: ht.avg_pool2d(x.long(), 2), "I1", "astype")
-    refused(lambda: ht.max_pool2d(x.cfloat(), 2), "I1", "complex64")
-    refused(lambda: ht.max_pool2d(x.to_sparse(), 2), "I1", "layout")
-    refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2, 2).double()), "I2", "one element type")
-    refused(lambda: ht.conv2d(x, torch.zeros(1, 2, 2, 2)), "C4", "channels")
-    refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2)), "C2", "weight shape=(1, 1, 2)")
-    refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2, 2), padding="full"), "W2", "'full'")
-    refused(lambda: ht.Conv2d(1, 1, 1, precision="exact"), "P4", "'exact'")
+    assert_refused(lambda: ht.max_pool2d(x, 0), "W1", "max_pool2d")
+    assert_refused(lambda: ht.max_pool2d(x, 2, 0), "W3", "max_pool2d")
+    assert_refused(lambda: ht.max_pool2d(x, 2, padding=-1), "W2", "max_pool2d")
+    assert_refused(lambda: ht.max_pool2d(x, (2, 2, 2)), "W6", "kernel_size=(2, 2, 2)")
+    assert_refused(lambda: ht.max_pool2d(x, 2, ties="any"), "P1", "ties")
+    assert_refused(lambda: ht.avg_pool2d(x, 2, divisor_override=0), "A1", "divisor_override=0")
+    assert_refused(lambda: ht.avg_pool2d(x.long(), 2), "I1", "astype")
+    assert_refused(lambda: ht.max_pool2d(x.cfloat(), 2), "I1", "complex64")
+    assert_refused(lambda: ht.max_pool2d(x.to_sparse(), 2), "I1", "layout")
+    assert_refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2, 2).double()), "I2", "one element type")
+    assert_refused(lambda: ht.conv2d(x, torch.zeros(1, 2, 2, 2)), "C4", "channels")
+    assert_refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2)), "C2", "weight shape=(1, 1, 2)")
+    assert_refused(lambda: ht.conv2d(x, torch.zeros(1, 1, 2, 2), padding="full"), "W2", "'full'")
+    assert_refused(lambda: ht.Conv2d(1, 1, 1, precision="exact"), "P4", "'exact'")
     with pytest.raises(TypeError, match=r"must be a torch\.Tensor, not ndarray"):
         ht.max_pool2d(np.zeros((1, 4, 4)), 2)
 

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 import halfulp.torch as ht
 from tests.torch.cases import CASES, IDS, Case
 
-close = torch.testing.assert_close
+assert_close = torch.testing.assert_close
 every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
 
 
@@ -58,14 +58,16 @@ def test_vjp_is_the_transpose_of_jvp(case: Case) -> None:
     (cotangent,) = tangents_like((output,))
     pulled = pullback(cotangent)
     pushed = torch.func.jvp(case.function, primals, tangents)[1]
-    close((cotangent * pushed).sum(), sum((p * t).sum() for p, t in zip(pulled, tangents, strict=True)))
+    assert_close((cotangent * pushed).sum(), sum((p * t).sum() for p, t in zip(pulled, tangents, strict=True)))
 
 
 @every_case
 def test_jacrev_is_jacfwd(case: Case) -> None:
     primals = case.inputs()
     numbers = tuple(range(len(primals)))
-    close(torch.func.jacrev(case.function, numbers)(*primals), torch.func.jacfwd(case.function, numbers)(*primals))
+    assert_close(
+        torch.func.jacrev(case.function, numbers)(*primals), torch.func.jacfwd(case.function, numbers)(*primals)
+    )
 
 
 @every_case
@@ -76,9 +78,9 @@ def test_hessian_in_every_mix_of_modes(case: Case) -> None:
         return case.function(*tensors).pow(3).sum()
 
     expected = torch.func.jacrev(torch.func.jacrev(scalar))(*primals)
-    close(torch.func.hessian(scalar)(*primals), expected)  # forward over reverse
-    close(torch.func.jacrev(torch.func.jacfwd(scalar))(*primals), expected)
-    close(torch.func.jacfwd(torch.func.jacfwd(scalar))(*primals), expected)
+    assert_close(torch.func.hessian(scalar)(*primals), expected)  # forward over reverse
+    assert_close(torch.func.jacrev(torch.func.jacfwd(scalar))(*primals), expected)
+    assert_close(torch.func.jacfwd(torch.func.jacfwd(scalar))(*primals), expected)
 
 
 @every_case
@@ -121,7 +123,7 @@ def test_third_derivative_of_a_smooth_max() -> None:
 
     third = torch.func.grad(torch.func.grad(torch.func.grad(f)))(x[0, 0])
     p = torch.sigmoid(x[0, 0])
-    close(third, p * (1 - p) * (1 - 2 * p))
+    assert_close(third, p * (1 - p) * (1 - 2 * p))
 
 
 def test_a_hard_max_has_no_second_derivative() -> None:
