@@ -1,9 +1,9 @@
 """The outputs of smooth max pooling that error bounds left undecided, one by one, in ball arithmetic.
 
-A result is enclosed ever more tightly until the ball rounds to one float. One that lies on a boundary between two floats,
-or closer to it than any precision could show, is compared with that boundary exactly: by the Lindemann-Weierstrass
-theorem exponentials of distinct rationals are linearly independent over the rationals, so a sum of them is zero only if
-nothing is left of it.
+A result is enclosed ever more tightly until the ball rounds to one float. One that lies on a boundary between two
+floats, or closer to it than any precision could show, is compared with that boundary exactly: by the
+Lindemann-Weierstrass theorem exponentials of distinct rationals are linearly independent over the rationals, so a sum
+of them is zero only if nothing is left of it.
 """
 
 from __future__ import annotations
