@@ -22,25 +22,27 @@ def nearest(
     error: NDArray[np.float64],
     dtype: Any,
     exactly: Callable[[int, Format], float],
+    stands: NDArray[np.bool_],
 ) -> NDArray[Any]:
-    """The estimate rounded to ``dtype``; elements it does not decide are ``exactly(flat index, format)``.
+    """The estimate rounded to ``dtype``; elements it does not decide are ``exactly(flat index in C order, format)``.
 
-    A NaN or infinite estimate stands as it is. ``error`` is an absolute bound; an infinite bound decides nothing.
+    Where ``stands`` is set, the element is made of NaN or infinities, and the estimate is its value. An estimate that
+    overflows for another reason decides nothing. ``error`` is an absolute bound; an infinite one decides nothing.
+    The result is C-ordered, whatever the layout of the estimate.
     """
     target = float_format(dtype)
-    low = on_grid(np.nextafter(estimate - error, -np.inf), target)
-    high = on_grid(np.nextafter(estimate + error, np.inf), target)
-    decided = (low == high) & (np.signbit(low) == np.signbit(high))
+    stands = np.broadcast_to(stands, estimate.shape)
+    with np.errstate(all="ignore"):
+        low = on_grid(np.nextafter(estimate - error, -np.inf), target)
+        high = on_grid(np.nextafter(estimate + error, np.inf), target)
+        decided = (low == high) & (np.signbit(low) == np.signbit(high)) & np.isfinite(estimate)
+        # reshape(-1) copies what is not C-ordered, so the flat result is made first and shaped last
+        flat = np.where(stands, estimate, low).astype(target.dtype, order="C").reshape(-1)
     if target.precision == 53:
-        decided[...] = False  # the estimate has no digits to spare
-    with np.errstate(over="ignore"):
-        out = low.astype(target.dtype)
-        finite = np.isfinite(estimate)
-        out[~finite] = estimate[~finite].astype(target.dtype)
-    flat = out.reshape(-1)
-    for index in np.flatnonzero(~decided & finite):
+        decided = np.zeros_like(decided)  # the estimate has no digits to spare
+    for index in np.flatnonzero(~decided & ~stands):
         flat[index] = exactly(int(index), target)
-    return out
+    return flat.reshape(estimate.shape)
 
 
 def on_grid(values: NDArray[np.float64], target: Format) -> NDArray[np.float64]:

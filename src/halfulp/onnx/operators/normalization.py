@@ -43,8 +43,13 @@ class Normalize(TapeOperator):
         mean, variance, slope, offset = (
             a.astype(np.float64).reshape(shape) for a in (self.mean, self.variance, scale, shift)
         )
-        scaled = (x.astype(np.float64) - mean) / np.sqrt(variance + self.epsilon) * slope
+        values, square = x.astype(np.float64), variance + self.epsilon
+        centred = _within(values - mean, values, mean)
+        scaled = _within(centred / np.sqrt(square), centred, np.where(square > 0, square, np.inf))
+        scaled = _within(scaled * slope, scaled, slope)
         estimate = scaled + offset
+        # NaN, infinities and a root of nothing or less have their IEEE value, without an overflow on the way.
+        usual = np.isfinite(values) & np.isfinite(mean + slope * 0 + offset * 0) & np.isfinite(square) & (square > 0)
         error = 8 * _UNIT * (np.abs(scaled) + np.abs(offset)) + 2.0**-1040
         channel = np.broadcast_to(np.arange(x.shape[1]).reshape(shape), x.shape).reshape(-1)
         cells = x.reshape(-1)
@@ -52,7 +57,7 @@ class Normalize(TapeOperator):
         def exactly(index: int, target: Format) -> float:
             return self._one(float(cells[index]), int(channel[index]), scale, shift, target)
 
-        return nearest(estimate, error, x.dtype, exactly)
+        return nearest(estimate, error, x.dtype, exactly, ~usual)
 
     def _one(self, cell: float, channel: int, scale: Any, shift: Any, target: Format) -> float:
         parameters = (self.mean, self.variance, scale, shift)
@@ -112,6 +117,13 @@ class Normalize(TapeOperator):
 
     def _centred(self, x: Any, factor: Any, shape: tuple[int, ...]) -> Any:
         return ops.mul(ops.sub(x, ops.reshape(self.mean, shape)), factor)
+
+
+def _within(value: NDArray[np.float64], *operands: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A result of finite operands as a finite number: one that overflows is the largest."""
+    finite = np.isfinite(operands[0]) & np.isfinite(operands[1])
+    largest = np.finfo(np.float64).max
+    return np.where(finite, np.clip(value, -largest, largest), value)
 
 
 def batch_normalization(node: Node) -> Callable[..., Any]:

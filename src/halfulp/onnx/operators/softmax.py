@@ -32,19 +32,22 @@ class Softmax(TapeOperator):
         if x.dtype == object:
             raise self._fail("exact numbers", "softmax of rationals is not rational; give floats")
         values = x.astype(np.float64)
-        gaps = values - values.max(axis=-1, keepdims=True, initial=-np.inf)
+        most = values.max(axis=-1, keepdims=True, initial=-np.inf)
+        gaps = values - most
         terms = np.exp(gaps)
         estimate = terms / terms.sum(axis=-1, keepdims=True)
-        # The gap is rounded once, exp may be off by some units in the last place, the sum by one per term.
-        spread = np.abs(np.where(np.isfinite(gaps), gaps, 0.0)).max(axis=-1, keepdims=True, initial=0.0)
-        error = estimate * (_UNIT * (4.0 * spread + x.shape[-1] + 32.0)) + 2.0**-1040
+        # A gap d is rounded once, which changes its term exp(d) by at most |d| units, and exp may be off by some more.
+        # In the sum, which is at least 1, |d| exp(d) < 1 bounds what a term adds; each addition may add one more unit.
+        own = np.where(np.isfinite(gaps), -gaps, 0.0)
+        error = estimate * (_UNIT * (4.0 * own + 8.0 * x.shape[-1] + 32.0)) + 2.0**-1040
         rows = values.reshape(-1, x.shape[-1]) if x.size else values
 
         def exactly(index: int, target: Format) -> float:
             row, position = divmod(index, x.shape[-1])
             return _one(rows[row], position, target)
 
-        return nearest(estimate, error, x.dtype, exactly)
+        # A NaN or +inf in a row, or nothing but -inf, makes the whole row NaN.
+        return nearest(estimate, error, x.dtype, exactly, ~np.isfinite(most))
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         return _times_jacobian(output, tangents[0])
