@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import sympy
 from flint import arb, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.scaling import examples
 
 import halfulp as hu
 from halfulp import Tape
@@ -122,7 +123,7 @@ def test_rows_of_the_original(row: str, kind: str) -> None:
     assert_agrees_with_the_specification(*ROWS[row], kind, seed=5)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.sampled_from(sorted(ROWS)), st.integers(0, 10**6))
 def test_rows_of_the_original_for_random_rationals(row: str, seed: int) -> None:
     assert_agrees_with_the_specification(*ROWS[row], "fmpq", seed)

@@ -11,8 +11,9 @@ import pytest
 import sympy
 import torch
 from flint import arb, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.scaling import examples
 
 import halfulp as hu
 from halfulp import DTypeError, ShapeError, ops
@@ -228,7 +229,7 @@ def test_every_float_type_goes_in_and_comes_out(name: str, dtype: Any) -> None:
 FLOATS = st.floats(-1e6, 1e6, width=32)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(FLOATS, min_size=1, max_size=40))
 def test_sum_and_mean_are_correctly_rounded(values: list[float]) -> None:
     x = np.array(values, dtype=np.float32)
@@ -237,7 +238,7 @@ def test_sum_and_mean_are_correctly_rounded(values: list[float]) -> None:
     assert ops.mean(x) == hu.rounded([sum(exact) / len(values)], np.float32)[0]
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**31), st.booleans())
 def test_matmul_and_linear_are_correctly_rounded(m: int, k: int, n: int, seed: int, double: bool) -> None:
     generator = np.random.default_rng(seed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.scaling import examples
 
 from halfulp.autograd.persistent import Persistent
 
@@ -24,7 +25,7 @@ def test_a_long_sequence_has_every_item_in_its_place(length: int) -> None:
     assert sequence.upto(length // 2) == list(range(length // 2))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 70)), min_size=1, max_size=25))
 def test_branches_never_see_each_other(moves: Any) -> None:
     known: list[tuple[Persistent[int], list[int]]] = [(Persistent(), [])]

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.scaling import examples
 
 import halfulp as hu
 from halfulp.autograd import flatten
@@ -17,7 +18,7 @@ from . import networks
 SEEDS = st.integers(0, 2**31 - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(networks.programs(), SEEDS)
 def test_gradients_agree_with_pytorch_in_float64(program: Any, seed: int) -> None:
     # A tolerance is right here: PyTorch's float64 results are themselves rounded many times.
@@ -36,7 +37,7 @@ def test_gradients_agree_with_pytorch_in_float64(program: Any, seed: int) -> Non
         np.testing.assert_allclose(ours, wanted, rtol=1e-8, atol=1e-9 * scale)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(networks.programs(networks.RATIONAL, depth=5), SEEDS)
 def test_rational_gradients_equal_the_composition_of_the_specification(program: Any, seed: int) -> None:
     parameters = networks.exact_parameters(seed)
@@ -47,7 +48,7 @@ def test_rational_gradients_equal_the_composition_of_the_specification(program: 
             assert (ours == reference).all(), name
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(networks.programs(networks.RATIONAL, depth=4), SEEDS, st.sampled_from([np.float16, np.float32, np.float64]))
 def test_float_gradients_equal_the_composition_of_the_specification(program: Any, seed: int, dtype: Any) -> None:
     # Thirds are no floats: every product and sum below is rounded, and both sides have to round it alike.
@@ -61,7 +62,7 @@ def test_float_gradients_equal_the_composition_of_the_specification(program: Any
             assert np.array_equal(ours, reference, equal_nan=True), name
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(networks.programs(networks.RATIONAL, depth=5), SEEDS)
 def test_jvp_and_vjp_of_whole_networks_are_adjoint_exactly(program: Any, seed: int) -> None:
     parameters, directions = networks.exact_parameters(seed), networks.exact_parameters(seed + 1)
@@ -75,7 +76,7 @@ def test_jvp_and_vjp_of_whole_networks_are_adjoint_exactly(program: Any, seed: i
     assert change.item() == inner
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(networks.programs(depth=5), SEEDS, st.sampled_from([np.float32, np.float64]))
 def test_the_tape_of_a_network_passes_its_own_check(program: Any, seed: int, dtype: Any) -> None:
     parameters = networks.parameters(seed, dtype)
@@ -84,7 +85,7 @@ def test_the_tape_of_a_network_passes_its_own_check(program: Any, seed: int, dty
     tape.check(seed)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(networks.programs(), SEEDS)
 def test_the_tape_and_the_transforms_give_the_same_bits(program: Any, seed: int) -> None:
     parameters = networks.parameters(seed, np.float32)
@@ -97,7 +98,7 @@ def test_the_tape_and_the_transforms_give_the_same_bits(program: Any, seed: int)
         assert np.array_equal(found, expected, equal_nan=True)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(networks.programs(networks.RATIONAL, depth=4), SEEDS)
 def test_hessian_of_rational_networks_is_exactly_symmetric_and_its_own_reverse(program: Any, seed: int) -> None:
     parameters = networks.exact_parameters(seed)
@@ -116,7 +117,7 @@ def test_hessian_of_rational_networks_is_exactly_symmetric_and_its_own_reverse(p
     assert all((a == b).all() for a, b in zip(flatten(forward)[0], flatten(reverse)[0], strict=True))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(networks.programs(depth=4), SEEDS)
 def test_hessian_products_agree_with_pytorch_in_float64(program: Any, seed: int) -> None:
     parameters, directions = networks.parameters(seed), networks.parameters(seed + 1)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.scaling import examples
 
 import halfulp as hu
 from halfulp import DTypeError, Tape, TapeError
@@ -107,7 +108,7 @@ def test_jvp_pushes_tangents_over_the_same_nodes() -> None:
     assert tape.jvp(out, {w: np.array([[[1.0, 0.0]]])}).tolist() == [[3.0]]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=25), st.data())
 def test_purity_an_old_tape_answers_the_same_after_others_grew_from_it(moves: Any, data: Any) -> None:
     tape, _ = Tape().leaf(objects(fmpq, 2, -1))
@@ -294,3 +295,43 @@ def test_a_scalar_leaf_of_any_python_kind() -> None:
         tape, x = Tape().leaf(value)
         tape, y = tape.mul(x, x)
         assert tape.backward(y)[x] == 4
+
+
+ONE_INPUT = ("neg", "relu", "exp", "log", "tanh", "sigmoid", "sum", "mean", "flatten", "transpose", "log_softmax")
+TWO_INPUTS = ("add", "sub", "mul", "div", "matmul", "mse", "linear")
+
+
+@pytest.mark.parametrize("name", [*ONE_INPUT, *TWO_INPUTS])
+def test_E1_an_absent_id_is_refused_in_the_methods_name(name: str) -> None:
+    tape, x = Tape().leaf(np.ones((2, 2)))
+    pairs = [(None,)] if name in ONE_INPUT else [(None, None), (x, None), (None, x)]
+    for ids in pairs:
+        with pytest.raises(TapeError, match=rf"^tape\.{name}: ids=.*None.*\[E1\]$"):
+            getattr(tape, name)(*ids)
+
+
+def test_E1_an_absent_id_of_the_other_methods() -> None:
+    tape, x = Tape().leaf(np.ones((1, 2, 2)))
+    tape, w = tape.leaf(np.ones((1, 1, 1, 1)))
+    calls = [
+        lambda: tape.conv2d(None, None, x),
+        lambda: tape.conv2d(w, None, None),
+        lambda: tape.max_pool2d(None, 2),
+        lambda: tape.avg_pool2d(None, 2),
+        lambda: tape.global_avg_pool(None),
+        lambda: tape.reshape(None, (4,)),
+        lambda: tape.index(None, 0),
+        lambda: tape.power(None, 2),
+        lambda: tape.concatenate([x, None]),
+        lambda: tape.cross_entropy(None, np.array([0])),
+        lambda: tape.apply(hu.MaxPool((2, 2)), None),
+        lambda: tape.backward(None),
+        lambda: tape.value(None),
+        lambda: tape.jvp(None, {}),
+        lambda: tape.jvp(x, {None: np.ones((1, 2, 2))}),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(TapeError) as caught:
+            call()
+        assert caught.value.label == "E1", number
+    assert tape.conv2d(w, None, x)[1] == 2  # a bias may be absent

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import halfulp.onnx
 from halfulp import HalfulpError, ModelError
 from tests.onnx.models import model, network, node_model
+from tests.scaling import examples
 
 VALID = network().SerializeToString()
 
@@ -59,7 +60,7 @@ def test_every_truncation_O1_to_O9() -> None:
             halfulp.onnx.load(VALID[:length])
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=8))
 def test_flipped_bytes_give_a_model_or_an_error_of_ours(changes: list[tuple[int, int]]) -> None:
     data = bytearray(VALID)

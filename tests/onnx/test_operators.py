@@ -8,7 +8,7 @@ import flint
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import halfulp as hu
@@ -16,6 +16,7 @@ import halfulp.onnx
 from halfulp import ModelError
 from halfulp.numbers import float_format, round_ball, rounded
 from tests.onnx.models import model, network, node_model
+from tests.scaling import examples
 
 
 def run(op_type, *inputs, outputs=1, opset=22, **attributes):
@@ -94,7 +95,7 @@ def attributes_of(axes, mode, **more):
     return shared | more
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(AXIS, min_size=1, max_size=3), MODES, st.booleans(), st.booleans())
 def test_max_pool_with_indices(axes, mode, ceil_mode, column_major):
     x = np.random.default_rng(0).permutation(2 * math.prod(a["size"] for a in axes)).astype(np.float32)
@@ -130,7 +131,7 @@ def outputs_fail(axis, mode):
     return mode in ("NOTSET", "VALID") and extent > axis["size"] + padding
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(AXIS, min_size=1, max_size=2), MODES, st.booleans(), st.booleans())
 def test_average_pool(axes, mode, ceil_mode, include):
     x = floats((1, 1, *(a["size"] for a in axes)))

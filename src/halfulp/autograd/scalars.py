@@ -116,6 +116,12 @@ def constant_like(value: Any, number: Any) -> Array:
     return np.asarray(number, dtype=value.dtype)
 
 
+def holds(dtype: np.dtype[Any], number: int) -> bool:
+    """Whether a float type has this integer among its numbers."""
+    with np.errstate(over="ignore"):
+        return bool(float(dtype.type(number)) == number) if abs(number) < 2**1023 else False
+
+
 def full(shape: tuple[int, ...], like: Array, number: int) -> Array:
     """An array of one number, of the kind of ``like``."""
     if like.dtype == _OBJECT:

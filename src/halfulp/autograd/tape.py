@@ -26,6 +26,7 @@ from halfulp.autograd.scalars import (
 )
 from halfulp.autograd.traced import Traced
 from halfulp.errors import DTypeError, ShapeError, TapeError
+from halfulp.records import Operator
 
 
 class Tape(Builders):
@@ -136,8 +137,8 @@ class Tape(Builders):
                 kind = node.kind
             elif kind is not node.kind and kind != node.kind and node.kind is not Unknown:
                 raise _mixed(operator, kind, node.kind)
-        if None in ids and ids[len(parents) :].count(None) + len(parents) < len(ids):
-            raise TapeError(f"tape.{rules.name_of(operator)}", f"ids={ids}", "only the last inputs may be absent", "E1")
+        if None in ids:
+            _check_absent(operator, ids, len(parents))
         requires_grad = True in needs
         output, pullback = _evaluate(operator, values, needs, requires_grad)
         name = name or rules.name_of(operator)
@@ -283,6 +284,20 @@ def _evaluate(operator: Any, values: list[Any], needs: list[bool], requires_grad
         shapes = ", ".join(str(v.shape) for v in values if v is not None)
         raise TapeError(f"tape.{rules.name_of(operator)}", f"input shapes={shapes}", str(error), "E2") from error
     return (output if isinstance(output, np.ndarray) else as_array(output)), pullback
+
+
+def _check_absent(operator: Any, ids: tuple[int | None, ...], present: int) -> None:
+    """Only a bias may be absent; another library's operator says itself what may, but its first input."""
+    name = f"tape.{rules.name_of(operator)}"
+    if any(id is not None for id in ids[present:]):
+        raise TapeError(name, f"ids={ids}", "only the last inputs may be absent", "E1")
+    if isinstance(operator, TapeOperator):
+        least = len(ids) - operator.takes_bias
+    else:
+        least = min(2, operator.arity) if isinstance(operator, Operator) else 1
+    if present < least:
+        rule = "must be the positions of nodes of this tape; only a bias may be None"
+        raise TapeError(name, f"ids={ids}", rule, "E1")
 
 
 def _meet(first: Kind, second: Kind) -> bool:

@@ -77,7 +77,19 @@ class Traced:
             "E6",
         )
 
-    # Comparisons look at the value alone: a branch is followed, not differentiated.
+    # Comparisons look at the value alone: a branch is followed, not differentiated. As arrays, which compare element
+    # by element, traced values have no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: Any) -> Any:
+        return strip(self) == strip(other)
+
+    def __ne__(self, other: Any) -> Any:
+        return strip(self) != strip(other)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.any(strip(self) == strip(item)))
+
     def __lt__(self, other: Any) -> Any:
         return strip(self) < strip(other)
 
@@ -95,6 +107,9 @@ class Traced:
 
     def __float__(self) -> float:
         return float(strip(self))
+
+    def __int__(self) -> int:
+        return int(strip(self))
 
 
 def strip(value: Any) -> Any:

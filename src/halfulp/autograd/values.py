@@ -6,7 +6,7 @@ unchanged on arrays and under any nesting of the transforms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from halfulp.autograd import rules
 from halfulp.autograd.node import Node
 from halfulp.autograd.operators import activation, arithmetic, linear, reduction, shape
-from halfulp.autograd.traced import Traced, new_level
+from halfulp.autograd.traced import Traced, new_level, strip
 from halfulp.errors import TapeError
 
 _UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
@@ -29,6 +29,25 @@ _UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     np.tanh: activation.tanh,
     np.square: lambda x: arithmetic.mul(x, x),
 }
+_PREDICATES = frozenset(
+    (
+        np.equal,
+        np.not_equal,
+        np.less,
+        np.less_equal,
+        np.greater,
+        np.greater_equal,
+        np.isnan,
+        np.isinf,
+        np.isfinite,
+        np.signbit,
+        np.logical_not,
+        np.logical_and,
+        np.logical_or,
+        np.logical_xor,
+    )
+)
+"""Their values are truth values, which have no derivative: they look at the arrays alone, as comparisons do."""
 
 
 class TracedArray(Traced):
@@ -37,6 +56,8 @@ class TracedArray(Traced):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        if ufunc in _PREDICATES and method == "__call__" and not any(isinstance(o, Traced) for o in keywords.values()):
+            return ufunc(*(strip(given) for given in inputs), **keywords)
         known = _UFUNCS.get(ufunc)
         if known is None or method != "__call__" or keywords:
             raise TapeError(
@@ -91,6 +112,9 @@ class TracedArray(Traced):
 
     def __getitem__(self, key: Any) -> Any:
         return shape.index(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (shape.index(self, position) for position in range(len(self)))
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
         """The sum over some axes."""

@@ -22,6 +22,8 @@ class TapeOperator:
     """
 
     name: ClassVar[str] = "operator"
+    takes_bias: ClassVar[bool] = False
+    """Whether the last input may be absent, as the bias of a linear layer may."""
 
     def forward(self, *inputs: Array) -> Any:
         """The value on arrays."""

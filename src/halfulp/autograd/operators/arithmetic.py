@@ -10,8 +10,9 @@ import numpy as np
 
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
 from halfulp.autograd.operators.reduction import sum_to
-from halfulp.autograd.scalars import Array, constant_like
+from halfulp.autograd.scalars import Array, constant_like, holds
 from halfulp.autograd.traced import Traced, apply
+from halfulp.numbers import float_format, round_rational
 
 
 class _Binary(TapeOperator):
@@ -163,7 +164,32 @@ class Power(TapeOperator):
     def _slope(self, x: Any) -> Any:
         if self.exponent == 0:
             return mul(x, constant_like(x, 0))
-        return mul(power(x, self.exponent - 1), constant_like(x, self.exponent))
+        return apply(Times(int(self.exponent)), power(x, self.exponent - 1))
+
+
+@dataclass(frozen=True)
+class Times(TapeOperator):
+    """Every element times one integer: the exact product, rounded once, also of an integer the type does not hold."""
+
+    factor: int
+    name: ClassVar[str] = "times"
+
+    def forward(self, *inputs: Array) -> Any:
+        (x,) = inputs
+        if x.dtype == object or x.dtype.kind in "iub" or holds(x.dtype, self.factor):
+            return x * constant_like(x, self.factor)
+        out = np.array(x, order="C")  # NaN, infinities and zeros are their own multiples
+        flat = out.reshape(-1)
+        for place in np.flatnonzero(np.isfinite(flat) & (flat != 0)):
+            numerator, denominator = float(flat[place]).as_integer_ratio()
+            flat[place] = round_rational(numerator * self.factor, denominator, float_format(x.dtype))
+        return out
+
+    def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
+        return apply(self, tangents[0])
+
+    def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
+        return lambda g: (apply(self, g),)
 
 
 _ADD, _SUB, _MUL, _DIV, _NEG = Add(), Sub(), Mul(), Div(), Neg()

@@ -155,6 +155,7 @@ class Linear(TapeOperator):
 
     precision: str = "correct"
     name: ClassVar[str] = "linear"
+    takes_bias: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_precision(self.name, self.precision)

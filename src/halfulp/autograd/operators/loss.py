@@ -118,7 +118,7 @@ class MeanSquaredError(TapeOperator):
         (x, y), count = primals, max(1, math.prod(primals[0].shape))
 
         def rule(g: Any) -> tuple[Any, ...]:
-            share = mul(sub(x, y), divide_by(mul(g, constant_like(g, 2)), count))
+            share = mul(sub(x, y), divide_by(g, count, times=2))
             return (share if needs[0] else None, mul(share, constant_like(x, -1)) if needs[1] else None)
 
         return rule

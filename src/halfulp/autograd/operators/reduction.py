@@ -16,7 +16,7 @@ import numpy as np
 
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
 from halfulp.autograd.operators.shape import broadcast_to, reshape
-from halfulp.autograd.scalars import Array, full, scalar_like
+from halfulp.autograd.scalars import Array, full, holds, scalar_like
 from halfulp.autograd.traced import apply
 from halfulp.records import AvgPool
 
@@ -90,14 +90,24 @@ class Mean(_Reduction):
 
 @dataclass(frozen=True)
 class DivideBy(TapeOperator):
-    """Division of every element by one integer."""
+    """Every element times ``times`` (1 or 2), divided by one integer: the exact quotient, rounded once.
+
+    The integer need not be a number of the element type: float16 holds neither 2049 nor 70,000.
+    """
 
     divisor: int
+    times: int = 1
     name: ClassVar[str] = "divide_by"
 
     def forward(self, *inputs: Array) -> Any:
         (x,) = inputs
-        return x / (scalar_like(x, self.divisor) if x.dtype == object else x.dtype.type(self.divisor))
+        if x.dtype == object:
+            return x * scalar_like(x, self.times) / scalar_like(x, self.divisor)
+        if self.times == 1 and holds(x.dtype, self.divisor):
+            return x / x.dtype.type(self.divisor)
+        # A window of one cell, or of the same cell twice: the average's kernel divides by integers exactly.
+        cells = np.broadcast_to(x[..., None], (*x.shape, self.times))
+        return _sums(cells, self.divisor).reshape(x.shape)
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         return apply(self, tangents[0])
@@ -121,9 +131,11 @@ def _sums(rows: Array, divisor: int) -> Array:
     return np.asarray(_pool(length, divisor)(rows))
 
 
-def divide_by(x: Any, divisor: int) -> Any:
-    """Every element divided by one integer."""
-    return x if divisor == 1 else apply(DivideBy(divisor), x)
+def divide_by(x: Any, divisor: int, times: int = 1) -> Any:
+    """Every element times 1 or 2, divided by one integer."""
+    if divisor % times == 0:
+        divisor, times = divisor // times, 1
+    return x if divisor == times == 1 else apply(DivideBy(divisor, times), x)
 
 
 def sum_(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
