@@ -305,10 +305,11 @@ def test_elementwise(shape, dtype, first, second, kind, seed):
     with np.errstate(all="ignore"):
         sums = filled(x.shape, dtype, lambda i: arithmetic(i, lambda p, q: p + q, lambda p, q: p + q))
         products = filled(x.shape, dtype, lambda i: arithmetic(i, lambda p, q: p * q, lambda p, q: p * q))
+        clipped = filled(
+            x.shape, dtype, lambda i: x[i] if x[i] != x[i] or low <= x[i] <= high else low if x[i] < low else high
+        )
+        rectified = filled(x.shape, dtype, lambda i: x[i] if x[i] > 0 or x[i] != x[i] else 0.0)
     assert_same_bits(run("Add", one, two), sums)
     assert_same_bits(run("Mul", one, two), products)
-    assert_same_bits(
-        run("Clip", one, low, high),
-        filled(x.shape, dtype, lambda i: x[i] if x[i] != x[i] or low <= x[i] <= high else low if x[i] < low else high),
-    )
-    assert_same_bits(run("Relu", one), filled(x.shape, dtype, lambda i: x[i] if x[i] > 0 or x[i] != x[i] else 0.0))
+    assert_same_bits(run("Clip", one, low, high), clipped)
+    assert_same_bits(run("Relu", one), rectified)

@@ -10,7 +10,7 @@ tensor([[[ 5.,  7.],
 """
 
 try:
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 except ImportError as error:
     raise ImportError("halfulp.torch needs PyTorch: install it with `pip install 'halfulp[torch]'`") from error
 
@@ -118,3 +118,7 @@ __all__ = [
     "smooth_max_pool2d",
     "smooth_max_pool3d",
 ]
+
+for _name in __all__:
+    if _name.islower() and _name.endswith(("1d", "2d", "3d")):  # the functions, for torch.fx.symbolic_trace
+        _torch.fx.wrap(_name)

@@ -62,6 +62,8 @@ def as_array(operator: str, tensor: Tensor) -> NDArray[Any]:
     """The tensor's memory as a NumPy array."""
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor.is_neg() or tensor.is_conj():  # lazy views: the sign is a flag of the tensor, not of its memory
+        tensor = tensor.resolve_neg().resolve_conj()
     try:
         if tensor.dtype is torch.bfloat16:  # NumPy knows it only through ml_dtypes
             bits: NDArray[Any] = tensor.view(torch.uint16).numpy()

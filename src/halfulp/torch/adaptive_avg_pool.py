@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from halfulp.records import AdaptiveAvgPool
@@ -54,3 +55,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     tensor([[[[3.5000]]]])
     """
     return _adaptive_avg_pool(input, output_size, 3)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

@@ -64,3 +64,7 @@ def adaptive_max_pool3d(
     tensor([[[[7.]]]])
     """
     return _adaptive_max_pool(input, output_size, return_indices, ties, nan, 3)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

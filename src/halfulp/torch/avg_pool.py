@@ -107,3 +107,7 @@ def avg_pool3d(
     tensor([[[[3.5000]]]])
     """
     return _avg_pool(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

@@ -140,3 +140,7 @@ def conv3d(
     tensor([[[[8.]]]])
     """
     return _conv(input, weight, bias, stride, padding, dilation, groups, precision, 3)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

@@ -120,3 +120,7 @@ def conv_transpose3d(
     tensor([[[[1., 1.]]]])
     """
     return _conv_transpose(input, weight, bias, 3, stride, padding, output_padding, groups, dilation, precision)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

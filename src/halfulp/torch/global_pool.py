@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import torch
 from torch import Tensor
 
 from halfulp.records import GlobalAvgPool, GlobalMaxPool
@@ -95,3 +96,7 @@ def global_max_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all"
     tensor([7.])
     """
     return _global_max_pool(input, 3, keepdims, ties, nan)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

@@ -119,3 +119,7 @@ def max_pool3d(
     tensor([[[[7.]]]])
     """
     return _max_pool(input, return_indices, 3, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

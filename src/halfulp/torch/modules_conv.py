@@ -3,8 +3,6 @@
 ``precision`` is the only addition to the constructors; it is not part of a state dict.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch.nn.functional as F
@@ -13,17 +11,17 @@ from torch import Tensor, nn
 from halfulp.errors import PolicyError
 from halfulp.torch import conv, conv_transpose
 from halfulp.torch._errors import as_torch_error
+from halfulp.torch._tracing import Bridged
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
 PRECISIONS = ("correct", "fast")
 
 
-class _Precise(nn.Module):
+class _Precise(Bridged, nn.Module):
     """A convolution with a choice of precision."""
 
     precision = "correct"
-    _function: Any
 
     def __init__(self, *arguments: Any, precision: str = "correct", **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -52,7 +50,7 @@ class _Conv(_Precise):
         if self.padding_mode != "zeros":  # PyTorch pads such inputs itself
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
-        output: Tensor = type(self)._function(
+        output: Tensor = self._call(
             input, weight, bias, self.stride, padding, self.dilation, self.groups, precision=self.precision
         )
         return output
@@ -73,7 +71,7 @@ class _ConvTranspose(_Precise):
         extra = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, self._ndim, self.dilation
         )
-        output: Tensor = type(self)._function(
+        output: Tensor = self._call(
             input,
             self.weight,
             self.bias,
@@ -101,7 +99,7 @@ class Conv1d(_Conv, nn.Conv1d):
     Conv1d(3, 8, kernel_size=(5,), stride=(1,), padding=same)
     """
 
-    _function = staticmethod(conv.conv1d)
+    _home, _function = conv, "conv1d"
 
 
 class Conv2d(_Conv, nn.Conv2d):
@@ -113,7 +111,7 @@ class Conv2d(_Conv, nn.Conv2d):
     <All keys matched successfully>
     """
 
-    _function = staticmethod(conv.conv2d)
+    _home, _function = conv, "conv2d"
 
 
 class Conv3d(_Conv, nn.Conv3d):
@@ -123,7 +121,7 @@ class Conv3d(_Conv, nn.Conv3d):
     Conv3d(1, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1), precision='fast')
     """
 
-    _function = staticmethod(conv.conv3d)
+    _home, _function = conv, "conv3d"
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
@@ -134,7 +132,7 @@ class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
     torch.Size([1, 10])
     """
 
-    _function = staticmethod(conv_transpose.conv_transpose1d)
+    _home, _function = conv_transpose, "conv_transpose1d"
     _ndim = 1
 
 
@@ -146,7 +144,7 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
     torch.Size([1, 6, 6])
     """
 
-    _function = staticmethod(conv_transpose.conv_transpose2d)
+    _home, _function = conv_transpose, "conv_transpose2d"
     _ndim = 2
 
 
@@ -158,5 +156,5 @@ class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
     torch.Size([1, 2, 2, 2])
     """
 
-    _function = staticmethod(conv_transpose.conv_transpose3d)
+    _home, _function = conv_transpose, "conv_transpose3d"
     _ndim = 3

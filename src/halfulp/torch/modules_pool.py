@@ -3,8 +3,6 @@
 Each class derives from its PyTorch namesake, so constructors, attributes, ``repr`` and ``isinstance`` stay as they are.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,6 +10,7 @@ from torch import Tensor, nn
 from halfulp.torch import adaptive_avg_pool as adaptive_avg
 from halfulp.torch import adaptive_max_pool as adaptive_max
 from halfulp.torch import avg_pool, global_pool, max_pool, smooth_max_pool
+from halfulp.torch._tracing import Bridged
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -38,14 +37,12 @@ __all__ = [
 ]
 
 
-class _MaxPool(nn.Module):
+class _MaxPool(Bridged, nn.Module):
     """The forward that the three max poolings share."""
-
-    _function: Any
 
     def forward(self, input: Tensor) -> Any:
         """Pool the input; with ``return_indices`` also where the maxima are."""
-        return type(self)._function(
+        return self._call(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
 
@@ -58,7 +55,7 @@ class MaxPool1d(_MaxPool, nn.MaxPool1d):
     tensor([[4., 3.]])
     """
 
-    _function = staticmethod(max_pool.max_pool1d)
+    _home, _function = max_pool, "max_pool1d"
 
 
 class MaxPool2d(_MaxPool, nn.MaxPool2d):
@@ -70,7 +67,7 @@ class MaxPool2d(_MaxPool, nn.MaxPool2d):
              [13., 15.]]])
     """
 
-    _function = staticmethod(max_pool.max_pool2d)
+    _home, _function = max_pool, "max_pool2d"
 
 
 class MaxPool3d(_MaxPool, nn.MaxPool3d):
@@ -81,10 +78,10 @@ class MaxPool3d(_MaxPool, nn.MaxPool3d):
     tensor([[[[7.]]]])
     """
 
-    _function = staticmethod(max_pool.max_pool3d)
+    _home, _function = max_pool, "max_pool3d"
 
 
-class AvgPool1d(nn.AvgPool1d):
+class AvgPool1d(Bridged, nn.AvgPool1d):
     """``torch.nn.AvgPool1d`` by :func:`halfulp.torch.avg_pool1d`.
 
     >>> import torch
@@ -99,14 +96,12 @@ class AvgPool1d(nn.AvgPool1d):
         )
 
 
-class _AvgPool(nn.Module):
+class _AvgPool(Bridged, nn.Module):
     """The forward that average pooling over two and three axes share."""
-
-    _function: Any
 
     def forward(self, input: Tensor) -> Any:
         """The mean of every window."""
-        return type(self)._function(
+        return self._call(
             input,
             self.kernel_size,
             self.stride,
@@ -125,7 +120,7 @@ class AvgPool2d(_AvgPool, nn.AvgPool2d):
     tensor([[[1.5000]]])
     """
 
-    _function = staticmethod(avg_pool.avg_pool2d)
+    _home, _function = avg_pool, "avg_pool2d"
 
 
 class AvgPool3d(_AvgPool, nn.AvgPool3d):
@@ -136,15 +131,13 @@ class AvgPool3d(_AvgPool, nn.AvgPool3d):
     tensor([[[[3.5000]]]])
     """
 
-    _function = staticmethod(avg_pool.avg_pool3d)
+    _home, _function = avg_pool, "avg_pool3d"
 
 
-class _AdaptiveAvgPool(nn.Module):
-    _function: Any
-
+class _AdaptiveAvgPool(Bridged, nn.Module):
     def forward(self, input: Tensor) -> Any:
         """The mean of every bin."""
-        return type(self)._function(input, self.output_size)
+        return self._call(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool, nn.AdaptiveAvgPool1d):
@@ -155,7 +148,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool, nn.AdaptiveAvgPool1d):
     tensor([[1.5000]])
     """
 
-    _function = staticmethod(adaptive_avg.adaptive_avg_pool1d)
+    _home, _function = adaptive_avg, "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool, nn.AdaptiveAvgPool2d):
@@ -166,7 +159,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool, nn.AdaptiveAvgPool2d):
     tensor([[[1., 2.]]])
     """
 
-    _function = staticmethod(adaptive_avg.adaptive_avg_pool2d)
+    _home, _function = adaptive_avg, "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool, nn.AdaptiveAvgPool3d):
@@ -177,15 +170,13 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool, nn.AdaptiveAvgPool3d):
     tensor([[[[3.5000]]]])
     """
 
-    _function = staticmethod(adaptive_avg.adaptive_avg_pool3d)
+    _home, _function = adaptive_avg, "adaptive_avg_pool3d"
 
 
-class _AdaptiveMaxPool(nn.Module):
-    _function: Any
-
+class _AdaptiveMaxPool(Bridged, nn.Module):
     def forward(self, input: Tensor) -> Any:
         """The maximum of every bin; with ``return_indices`` also where it is."""
-        return type(self)._function(input, self.output_size, self.return_indices)
+        return self._call(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool, nn.AdaptiveMaxPool1d):
@@ -196,7 +187,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool, nn.AdaptiveMaxPool1d):
     tensor([[2.]])
     """
 
-    _function = staticmethod(adaptive_max.adaptive_max_pool1d)
+    _home, _function = adaptive_max, "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool, nn.AdaptiveMaxPool2d):
@@ -207,7 +198,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool, nn.AdaptiveMaxPool2d):
     tensor([[[3.]]])
     """
 
-    _function = staticmethod(adaptive_max.adaptive_max_pool2d)
+    _home, _function = adaptive_max, "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool, nn.AdaptiveMaxPool3d):
@@ -218,13 +209,11 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool, nn.AdaptiveMaxPool3d):
     tensor([[[[7.]]]])
     """
 
-    _function = staticmethod(adaptive_max.adaptive_max_pool3d)
+    _home, _function = adaptive_max, "adaptive_max_pool3d"
 
 
-class _SmoothMaxPool(nn.Module):
+class _SmoothMaxPool(Bridged, nn.Module):
     """A smooth max of any rank, with the parameters of :class:`halfulp.SmoothMaxPool`."""
-
-    _function: Any
 
     def __init__(
         self,
@@ -241,9 +230,7 @@ class _SmoothMaxPool(nn.Module):
 
     def forward(self, input: Tensor) -> Any:
         """The smooth maximum of every window."""
-        return type(self)._function(
-            input, self.kernel_size, self.beta, self.stride, self.padding, self.dilation, self.ceil_mode
-        )
+        return self._call(input, self.kernel_size, self.beta, self.stride, self.padding, self.dilation, self.ceil_mode)
 
     def extra_repr(self) -> str:
         return (
@@ -260,7 +247,7 @@ class SmoothMaxPool1d(_SmoothMaxPool):
     tensor([[0.6931]])
     """
 
-    _function = staticmethod(smooth_max_pool.smooth_max_pool1d)
+    _home, _function = smooth_max_pool, "smooth_max_pool1d"
 
 
 class SmoothMaxPool2d(_SmoothMaxPool):
@@ -270,7 +257,7 @@ class SmoothMaxPool2d(_SmoothMaxPool):
     SmoothMaxPool2d(kernel_size=2, beta=1.0, stride=2, padding=0, dilation=1, ceil_mode=False)
     """
 
-    _function = staticmethod(smooth_max_pool.smooth_max_pool2d)
+    _home, _function = smooth_max_pool, "smooth_max_pool2d"
 
 
 class SmoothMaxPool3d(_SmoothMaxPool):
@@ -281,13 +268,11 @@ class SmoothMaxPool3d(_SmoothMaxPool):
     tensor([[[[0.6931]]]])
     """
 
-    _function = staticmethod(smooth_max_pool.smooth_max_pool3d)
+    _home, _function = smooth_max_pool, "smooth_max_pool3d"
 
 
-class _GlobalPool(nn.Module):
+class _GlobalPool(Bridged, nn.Module):
     """One window over every spatial cell."""
-
-    _function: Any
 
     def __init__(self, keepdims: bool = True) -> None:
         super().__init__()
@@ -295,7 +280,7 @@ class _GlobalPool(nn.Module):
 
     def forward(self, input: Tensor) -> Any:
         """Pool every plane to one cell."""
-        return type(self)._function(input, self.keepdims)
+        return self._call(input, self.keepdims)
 
     def extra_repr(self) -> str:
         return f"keepdims={self.keepdims}"
@@ -309,7 +294,7 @@ class GlobalAvgPool1d(_GlobalPool):
     tensor([[1.5000]])
     """
 
-    _function = staticmethod(global_pool.global_avg_pool1d)
+    _home, _function = global_pool, "global_avg_pool1d"
 
 
 class GlobalAvgPool2d(_GlobalPool):
@@ -320,7 +305,7 @@ class GlobalAvgPool2d(_GlobalPool):
     tensor([1.5000])
     """
 
-    _function = staticmethod(global_pool.global_avg_pool2d)
+    _home, _function = global_pool, "global_avg_pool2d"
 
 
 class GlobalAvgPool3d(_GlobalPool):
@@ -331,7 +316,7 @@ class GlobalAvgPool3d(_GlobalPool):
     tensor([3.5000])
     """
 
-    _function = staticmethod(global_pool.global_avg_pool3d)
+    _home, _function = global_pool, "global_avg_pool3d"
 
 
 class GlobalMaxPool1d(_GlobalPool):
@@ -342,7 +327,7 @@ class GlobalMaxPool1d(_GlobalPool):
     tensor([[2.]])
     """
 
-    _function = staticmethod(global_pool.global_max_pool1d)
+    _home, _function = global_pool, "global_max_pool1d"
 
 
 class GlobalMaxPool2d(_GlobalPool):
@@ -353,7 +338,7 @@ class GlobalMaxPool2d(_GlobalPool):
     tensor([3.])
     """
 
-    _function = staticmethod(global_pool.global_max_pool2d)
+    _home, _function = global_pool, "global_max_pool2d"
 
 
 class GlobalMaxPool3d(_GlobalPool):
@@ -364,4 +349,4 @@ class GlobalMaxPool3d(_GlobalPool):
     tensor([7.])
     """
 
-    _function = staticmethod(global_pool.global_max_pool3d)
+    _home, _function = global_pool, "global_max_pool3d"

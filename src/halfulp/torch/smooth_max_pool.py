@@ -103,3 +103,7 @@ def smooth_max_pool3d(
     tensor([[[[0.6931]]]])
     """
     return _smooth_max_pool(input, 3, kernel_size, beta, stride, padding, dilation, ceil_mode)
+
+
+for _name in __all__:
+    torch.fx.wrap(_name)

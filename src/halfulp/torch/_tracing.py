@@ -1,0 +1,34 @@
+"""What PyTorch's older tracers see of the modules: ``torch.fx`` records their functions, ``torch.jit.script`` refuses.
+
+While it traces, ``torch.fx`` replaces the names that a file declared with ``torch.fx.wrap``. So every file of functions
+declares its own, the package declares all, and the modules' forwards look their function up when they run.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, ClassVar, NoReturn
+
+from halfulp.errors import PolicyError
+from halfulp.torch._errors import as_torch_error
+
+
+class Bridged:
+    """The base of the bridge's modules."""
+
+    _home: ClassVar[ModuleType]
+    _function: ClassVar[str]
+
+    def _call(self, *arguments: Any, **keywords: Any) -> Any:
+        """The function behind the module, under the name that ``torch.fx`` replaces while it traces."""
+        return getattr(self._home, self._function)(*arguments, **keywords)
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        raise as_torch_error(
+            PolicyError(
+                type(self).__name__,
+                "torch.jit.script",
+                "TorchScript cannot compile this module; use torch.compile, torch.export, torch.fx or torch.jit.trace",
+                "B5",
+            )
+        )
