@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.autograd.traced import Traced, strip
+from halfulp.autograd.traced import Traced, is_traced, strip
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.numbers import exact, is_float
+from halfulp.onnx._memory import Memory, in_use
 from halfulp.onnx._reading import Input, Program, Step, read
+from halfulp.onnx._tensors import check_size
 
 DEFAULT_LIMIT = 1 << 32
+_SCRATCH = {"Relu": 0, "Clip": 0, "Identity": 0, "Softmax": 96, "BatchNormalization": 96}
+"""Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
 
 
 class Model:
@@ -77,25 +81,44 @@ class Model:
         if len(inputs) != len(program.inputs):
             raise ModelError("model", f"{len(inputs)} inputs", f"must be {len(program.inputs)}", "O7")
         sizes: dict[str, int] = {}
-        values: dict[str, Any] = {"": None}
-        for declared, value in zip(program.inputs, inputs, strict=True):
-            values[declared.name] = _accepted(declared, value, sizes)
-        lifted = any(value is not None and strip(value).dtype == object for value in values.values())
+        given = {d.name: _accepted(d, value, sizes) for d, value in zip(program.inputs, inputs, strict=True)}
+        memory = Memory(program.limit, program.held, keeps=is_traced(*given.values()))
+        for value in given.values():
+            memory.hold(value)
+        before = in_use.set(memory.live)
+        try:
+            return self._outputs(given, inputs, memory)
+        finally:
+            in_use.reset(before)
+
+    def _outputs(self, given: dict[str, Any], inputs: Sequence[Any], memory: Memory) -> tuple[Any, ...]:
+        program = self._program
+        values: dict[str, Any] = {"": None, **given}
+        lifted = any(strip(value).dtype == object for value in given.values())
         for name, constant in program.constants.items():
-            values[name] = _lift(constant) if lifted else constant
+            memory.held_elsewhere(constant)
+            values[name] = _lifted(memory, "model", name, constant) if lifted else constant
+            memory.add("model", f"constant {name!r}", values[name])
         for position, step in enumerate(program.steps):
+            in_use.set(memory.live)
             for name, value in zip(step.node.outputs, _run(step, values), strict=False):
-                values[name] = _lift(value) if lifted else value
+                if step.node.operator == "Constant":  # a constant of the model, which has counted it
+                    memory.held_elsewhere(value)
+                if lifted:
+                    value = _lifted(memory, step.node.label, name, value)
+                memory.add(step.node.label, f"output {name!r}", value)
+                values[name] = value
             for name in self._last_use.get(position, ()):
-                del values[name]
-        return tuple(_own(values[name], inputs, program) for name in program.outputs)
+                memory.drop(values.pop(name))
+        return tuple(_own(values[name], inputs, program, memory) for name in program.outputs)
 
 
 def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Model:
     """Load a model from a path, the bytes of a file, or a ``ModelProto``, and check all of it.
 
-    No tensor and no node's output may be larger than ``max_bytes``. What is malformed or outside of the operators of
-    this module is a :class:`halfulp.ModelError` that names the node and the attribute.
+    All values that are alive at one time (the inputs, the constants, and the outputs of nodes until their last use)
+    may take ``max_bytes`` together; a node is refused before it makes an output that has no room. What is malformed or
+    outside of the operators of this module is a :class:`halfulp.ModelError` that names the node and the attribute.
 
     >>> import halfulp.onnx
     >>> halfulp.onnx.load(b"not a model")
@@ -122,6 +145,7 @@ def _run(step: Step, values: dict[str, Any]) -> tuple[Any, ...]:
     """One node's outputs; whatever goes wrong is an error that names the node."""
     node = step.node
     arguments = [values[name] for name in node.inputs]
+    _check_room(step, arguments)
     try:
         outputs = step.function(*arguments)
     except ModelError:
@@ -134,6 +158,16 @@ def _run(step: Step, values: dict[str, Any]) -> tuple[Any, ...]:
         shapes = [None if a is None else tuple(a.shape) for a in arguments]
         raise node.refusal(f"input shapes={shapes}", str(error), "O9") from error
     return outputs if isinstance(outputs, tuple) else (outputs,)
+
+
+def _check_room(step: Step, arguments: Sequence[Any]) -> None:
+    """Refuse the output of an operator that gives its first input's shape; the others ask by themselves."""
+    operator, first = step.node.operator, arguments[0] if arguments else None
+    if first is None:
+        return
+    copies = operator in ("Reshape", "Flatten") and isinstance(first, np.ndarray) and not first.flags.c_contiguous
+    if copies or operator in _SCRATCH:
+        step.node.fits(tuple(first.shape), first, 0 if first.dtype == object else _SCRATCH.get(operator, 0))
 
 
 def _accepted(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
@@ -165,13 +199,24 @@ def _lift(value: Any) -> Any:
     return value
 
 
-def _own(value: Any, inputs: Sequence[Any], program: Program) -> Any:
+def _lifted(memory: Memory, owner: str, name: str, value: Any) -> Any:
+    """A constant as exact rationals, if there is room for them."""
+    if isinstance(value, np.ndarray) and is_float(value.dtype):
+        check_size(owner, f"exact value {name!r}", value.shape, np.dtype(object), memory.limit, memory.live)
+    return _lift(value)
+
+
+def _own(value: Any, inputs: Sequence[Any], program: Program, memory: Memory) -> Any:
     """An output that shares no memory with an input or a constant of the model."""
     if not isinstance(value, np.ndarray):
         return value
     others = [a for a in (*inputs, *program.constants.values()) if isinstance(a, np.ndarray)]
-    shared = any(np.may_share_memory(value, other) for other in others)
-    return value.copy() if shared or not value.flags.writeable else value
+    if value.flags.writeable and not any(np.may_share_memory(value, other) for other in others):
+        return value
+    check_size("model", "output", value.shape, value.dtype, memory.limit, memory.live)
+    owned = value.copy()
+    memory.add("model", "output", owned)
+    return owned
 
 
 def _shape_text(shape: tuple[int | str | None, ...]) -> str:

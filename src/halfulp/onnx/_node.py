@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, NodeProto
 
 from halfulp.errors import ModelError
+from halfulp.onnx._memory import in_use
 from halfulp.onnx._tensors import array_of, check_size
 
 _KINDS = {
@@ -25,7 +26,9 @@ _KINDS = {
 class Node:
     """A node while its operator is built. Every attribute must be read; one that is left over is refused."""
 
-    def __init__(self, proto: NodeProto, position: int, opset: int, limit: int, folder: Path | None = None) -> None:
+    def __init__(
+        self, proto: NodeProto, position: int, opset: int, limit: int, folder: Path | None = None, loaded: int = 0
+    ) -> None:
         self.operator = proto.op_type
         self.label = f"node {proto.name!r} ({proto.op_type})" if proto.name else f"node {position} ({proto.op_type})"
         self.opset = opset
@@ -33,6 +36,7 @@ class Node:
         self.inputs = list(proto.input)
         self.outputs = list(proto.output)
         self._folder = folder
+        self.loaded = loaded
         self._unread: dict[str, AttributeProto] = {}
         for attribute in proto.attribute:
             if attribute.name in self._unread:
@@ -94,16 +98,21 @@ class Node:
         value = self._take(name, "tensor", None)
         if value is None:
             raise self.refusal(name, "must be given")
-        return array_of(value, self._folder, self.limit, self.label)
+        array = array_of(value, self._folder, self.limit, self.label, self.loaded)
+        self.loaded += array.nbytes
+        return array
 
     def check_all_read(self) -> None:
         """Refuse what no operator has asked for: an unknown attribute may change the meaning."""
         for name in self._unread:
             raise self.refusal(name, f"is not an attribute of {self.operator} that halfulp computes")
 
-    def fits(self, shape: tuple[int, ...], like: Any) -> None:
-        """Refuse an output above the size limit before it is made."""
-        check_size(self.label, "output", shape, np.dtype(like.dtype), self.limit)
+    def fits(self, shape: tuple[int, ...], like: Any, scratch: int = 0) -> None:
+        """Refuse an output for which the limit leaves no room before it is made.
+
+        ``scratch`` is what the operator needs besides, in bytes per element of the output.
+        """
+        check_size(self.label, "output", shape, np.dtype(like.dtype), self.limit, in_use.get(), scratch)
 
     def same_types(self, *values: Any) -> None:
         """All inputs of one element type: NumPy would promote, ONNX does not."""

@@ -44,6 +44,9 @@ class Program(NamedTuple):
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     opset: int
+    limit: int
+    held: int
+    """The bytes of all initializers and constants."""
 
 
 def read(source: Any, max_bytes: int) -> Program:
@@ -85,15 +88,17 @@ def program_of(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> P
         name = graph.sparse_initializer[0].values.name
         raise ModelError("model", f"sparse initializer {name!r}", "must be a dense tensor", "O6")
     constants: dict[str, NDArray[Any]] = {}
+    loaded = 0
     for tensor in graph.initializer:
         if tensor.name in constants or not tensor.name:
             raise ModelError("model", f"initializer {tensor.name!r}", "must have a name of its own", "O4")
-        constants[tensor.name] = array_of(tensor, folder, max_bytes)
+        constants[tensor.name] = array_of(tensor, folder, max_bytes, used=loaded)
+        loaded += constants[tensor.name].nbytes
     inputs = tuple(_input(value) for value in graph.input if value.name not in constants)
     defined = [*constants, *(value.name for value in inputs)]
     if len(set(defined)) != len(defined):
         raise ModelError("model", f"inputs={[value.name for value in inputs]}", "every name must be used once", "O4")
-    steps = _steps(graph, opset, set(defined), folder, max_bytes)
+    steps, held = _steps(graph, opset, set(defined), folder, max_bytes, loaded)
     outputs = tuple(value.name for value in graph.output)
     made = set(defined).union(*(step.node.outputs for step in steps))
     for name in outputs:
@@ -101,7 +106,7 @@ def program_of(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> P
             raise ModelError("model", f"output {name!r}", "is not computed by any node", "O4")
     if not outputs:
         raise ModelError("model", "outputs", "a model must have at least one", "O1")
-    return Program(inputs, constants, steps, outputs, opset)
+    return Program(inputs, constants, steps, outputs, opset, max_bytes, held)
 
 
 def _opset(model: onnx.ModelProto) -> int:
@@ -128,16 +133,18 @@ def _input(value: onnx.ValueInfoProto) -> Input:
 
 
 def _steps(
-    graph: onnx.GraphProto, opset: int, known: set[str], folder: Path | None, max_bytes: int
-) -> tuple[Step, ...]:
+    graph: onnx.GraphProto, opset: int, known: set[str], folder: Path | None, max_bytes: int, loaded: int
+) -> tuple[tuple[Step, ...], int]:
+    """The nodes, ready to run, and the bytes of all constants with theirs."""
     later = {name for proto in graph.node for name in proto.output if name}
     steps = []
     for position, proto in enumerate(graph.node):
-        node = Node(proto, position, opset, max_bytes, folder)
+        node = Node(proto, position, opset, max_bytes, folder, loaded)
         _check_names(node, known, later)
         steps.append(Step(node, build(node, proto)))
+        loaded = node.loaded
         known.update(name for name in node.outputs if name)
-    return tuple(steps)
+    return tuple(steps), loaded
 
 
 def _check_names(node: Node, known: set[str], later: set[str]) -> None:
@@ -181,3 +188,7 @@ def _check_counts(node: Node) -> None:
     ):
         if not least <= len(names) <= most or not all(names[:least]):
             raise node.refusal(f"{what}={names}", f"there must be from {least} to {most}", "O9")
+    for position, name in enumerate(node.inputs):
+        declared = schema.inputs[min(position, len(schema.inputs) - 1)]
+        if not name and declared.option != onnx.defs.OpSchema.FormalParameterOption.Optional:
+            raise node.refusal(f"inputs={node.inputs}", f"input {position} ({declared.name}) must be given", "O9")

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from halfulp.errors import ModelError
+from halfulp.onnx._memory import OBJECT_BYTES
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_MOST_AXES = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
 
 # Element type -> (dtype, the repeated field that holds the values where raw_data does not).
 _TYPES: dict[int, tuple[np.dtype[Any], str]] = {
@@ -43,20 +45,33 @@ def dtype_of(owner: str, argument: str, element_type: int) -> np.dtype[Any]:
     return _TYPES[element_type][0]
 
 
-def check_size(owner: str, argument: str, shape: tuple[int, ...], dtype: np.dtype[Any], limit: int) -> None:
-    """Refuse an array that would be larger than the limit, before it is made."""
-    if math.prod(shape) * dtype.itemsize > limit:
-        raise ModelError(owner, argument, f"{shape} of {dtype} is more than max_bytes={limit}", "O6")
+def check_size(
+    owner: str, argument: str, shape: tuple[int, ...], dtype: np.dtype[Any], limit: int, used: int = 0, scratch: int = 0
+) -> None:
+    """Refuse an array that would be larger than what the limit leaves, or that NumPy cannot have, before it is made.
+
+    ``used`` bytes are taken already; ``scratch`` is what the operator needs besides, in bytes per element.
+    """
+    if len(shape) > _MOST_AXES:
+        raise ModelError(owner, argument, f"has {len(shape)} axes; there may be up to {_MOST_AXES}", "O6")
+    itemsize = OBJECT_BYTES if dtype.hasobject else dtype.itemsize
+    size = math.prod(shape) * (itemsize + scratch)
+    if size + used > limit:
+        besides = f" and {scratch} bytes of scratch memory for each element" if scratch else ""
+        others = f" besides the {used} bytes in use" if used else ""
+        raise ModelError(owner, argument, f"{shape} of {dtype}{besides}{others} is more than max_bytes={limit}", "O6")
+    if math.prod(max(1, n) for n in shape) * itemsize > sys.maxsize:  # NumPy refuses these even if one size is 0
+        raise ModelError(owner, argument, f"the sizes of its shape {shape} are too large for memory addresses", "O6")
 
 
-def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = "model") -> NDArray[Any]:
+def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = "model", used: int = 0) -> NDArray[Any]:
     """A tensor's values. External data is read only from a file inside ``folder``."""
     argument = f"tensor {tensor.name!r}"
     dtype = dtype_of(owner, argument, tensor.data_type)
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape):
         raise ModelError(owner, argument, f"a size of its shape {shape} is negative", "O6")
-    check_size(owner, argument, shape, dtype, limit)
+    check_size(owner, argument, shape, dtype, limit, used)
     count = math.prod(shape)
     if tensor.HasField("segment"):
         raise ModelError(owner, argument, "a tensor in segments is not a whole tensor", "O6")
