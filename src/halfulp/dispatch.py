@@ -12,6 +12,7 @@ import numpy as np
 
 from halfulp import kernels, spec
 from halfulp.errors import DTypeError
+from halfulp.numbers import refuse_mask
 from halfulp.records import Operator, Pullback, _inputs, set_interpreter
 
 
@@ -48,6 +49,9 @@ class Dispatch:
         traced = _traced((*primals, *tangents))
         if traced is not None:
             return traced.__halfulp_jvp__(op, primals, tangents)  # type: ignore[no-any-return]
+        for tangent in tangents:
+            if type(tangent) is not np.ndarray:
+                refuse_mask(op.name, "tangent", tangent)
         if _for_kernels(op, primals):
             return kernels.jvp(op, primals, tangents)
         return spec.jvp(op, primals, tangents)
@@ -58,7 +62,14 @@ class Dispatch:
         if traced is not None:
             return traced.__halfulp_vjp__(op, primals)  # type: ignore[no-any-return]
         if _for_kernels(op, primals):
-            return kernels.vjp(op, primals)
+            output, pull = kernels.vjp(op, primals)
+
+            def checked(cotangent: Any) -> tuple[Any, ...]:
+                if type(cotangent) is not np.ndarray:
+                    refuse_mask(op.name, "cotangent", cotangent)
+                return pull(cotangent)
+
+            return output, checked
         arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
         output = spec.forward(op, *arrays)
 

@@ -33,6 +33,7 @@ CONSTRAINTS: dict[str, str] = {
     "I5": "a cotangent has the shape and element type of the output",
     "I6": "out is a writeable NumPy array of the shape and element type of the output",
     "I7": "the output's size fits in memory addresses",
+    "I8": "an array has no mask",
     # Policies
     "P1": "ties is 'first', 'last', 'all' or 'split'",
     "P2": "nan is 'propagate', 'ignore' or 'raise'",

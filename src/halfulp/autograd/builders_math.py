@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from halfulp.autograd.operators.activation import Exp, Log, Relu, Sigmoid, Tanh
 from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
 from halfulp.autograd.operators.linear import Linear, Matmul
@@ -285,7 +283,7 @@ class MathBuilders:
         >>> tape.value(out)
         array(0.69314718)
         """
-        return self.apply(CrossEntropy(np.asarray(labels)), logits, name=name)
+        return self.apply(CrossEntropy(labels), logits, name=name)
 
     def mse(self, prediction: int, target: int, name: str | None = None) -> tuple[Tape, int]:
         """The mean squared error.

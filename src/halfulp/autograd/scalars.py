@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from halfulp.autograd.traced import strip
 from halfulp.errors import DTypeError, TapeError
-from halfulp.numbers import flint
+from halfulp.numbers import flint, refuse_mask
 
 Array: TypeAlias = NDArray[Any]
 Kind: TypeAlias = Any
@@ -30,10 +30,13 @@ class Unknown:
     """The kind of an object array without elements. (A dtype would not do: it equals every class of objects.)"""
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: Any, operator: str = "tape") -> Array:
     """An ndarray; a scalar (NumPy gives them back for arrays without axes) becomes an array without axes."""
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         return value
+    refuse_mask(operator, "value", value)
+    if isinstance(value, np.ndarray):  # a matrix, for one, which would multiply in its own way
+        return np.asarray(value)
     if isinstance(value, (np.generic, float, int, list, tuple)):
         return np.asarray(value)
     cell = np.empty((), dtype=object)
@@ -60,7 +63,7 @@ def kind_of(value: Array) -> Kind:
 
 def leaf_value(operator: str, value: Any) -> tuple[Array, Kind]:
     """An array and the one kind of all its scalars; a mixture is an error, but integers join the others' kind."""
-    array = as_array(value)
+    array = as_array(value, operator)
     if array.dtype != _OBJECT:
         return array, array.dtype
     kinds = {_class_of(scalar) for scalar in array.flat}

@@ -1,5 +1,6 @@
 """Numbers: floating-point formats, exact rationals and extended reals, and the one correct rounding between them."""
 
+from halfulp.numbers._arrays import plain, refuse_mask
 from halfulp.numbers._extended import Extended
 from halfulp.numbers._formats import FORMATS, Format, float_format, is_float
 from halfulp.numbers._rounding import as_doubles, exact, lift, round_ball, round_rational, rounded
@@ -13,6 +14,8 @@ __all__ = [
     "float_format",
     "is_float",
     "lift",
+    "plain",
+    "refuse_mask",
     "round_ball",
     "round_rational",
     "rounded",

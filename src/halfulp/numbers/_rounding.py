@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from halfulp.errors import DTypeError
 from halfulp.numbers import flint
+from halfulp.numbers._arrays import plain, refuse_mask
 from halfulp.numbers._extended import Extended
 from halfulp.numbers._formats import Format, float_format, is_float
 
@@ -21,7 +22,7 @@ def exact(array: Any) -> NDArray[Any]:
     >>> exact(np.array([0.5, 0.1], dtype=np.float32))
     array([1/2, 13421773/134217728], dtype=object)
     """
-    values = np.asarray(array)
+    values = plain("exact", "array", array)
     if values.dtype.kind == "O":
         return _filled(values.shape, [_rational(v) for v in values.ravel()])
     if values.dtype.kind in "iu":
@@ -62,7 +63,8 @@ def rounded(exact_array: Any, dtype: Any) -> NDArray[Any]:
     array([ 0.33333334,         inf, -0.        ], dtype=float32)
     """
     target = float_format(dtype)
-    values = exact_array if isinstance(exact_array, np.ndarray) else np.array(exact_array, dtype=object)
+    refuse_mask("rounded", "array", exact_array)
+    values = np.asarray(exact_array) if isinstance(exact_array, np.ndarray) else np.array(exact_array, dtype=object)
     floats = [_round_one(v, target) for v in values.ravel().tolist()]
     return np.array(floats, dtype=np.float64).astype(target.dtype).reshape(values.shape)
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from halfulp.autograd.traced import Traced, is_traced, strip
 from halfulp.errors import HalfulpError, ModelError
-from halfulp.numbers import exact, is_float
+from halfulp.numbers import exact, is_float, plain
 from halfulp.onnx._memory import Memory, in_use
 from halfulp.onnx._reading import Input, Program, Step, read
 from halfulp.onnx._tensors import check_size
 
 DEFAULT_LIMIT = 1 << 32
-_SCRATCH = {"Relu": 0, "Clip": 0, "Identity": 0, "Softmax": 96, "BatchNormalization": 96}
+_SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0, "Softmax": 128, "BatchNormalization": 128}
 """Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
 
 
@@ -172,7 +172,7 @@ def _check_room(step: Step, arguments: Sequence[Any]) -> None:
 
 def _accepted(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
     """An input as an array of the declared type and shape; exact numbers stand for any float type."""
-    array = value if isinstance(value, (np.ndarray, Traced)) else np.asarray(value)
+    array = value if isinstance(value, Traced) else plain("model", f"input {declared.name!r}", value)
     dtype = np.dtype(array.dtype)
     exact_float = dtype.kind == "O" and is_float(declared.dtype)
     if not exact_float and dtype.newbyteorder("=") != declared.dtype:

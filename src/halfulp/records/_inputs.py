@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.errors import DTypeError, PolicyError, ShapeError
-from halfulp.numbers import as_doubles, is_float
+from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
 
 _SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool")
@@ -19,6 +19,7 @@ def read(op: Operator, name: str, value: Any) -> Array:
     """A value as NumPy reads it; what is no array at all is refused in the operator's name."""
     if type(value) is np.ndarray:
         return value
+    refuse_mask(op.name, name, value)
     try:
         return np.asarray(value)
     except Exception as error:
@@ -112,6 +113,7 @@ def as_output(op: Operator, out: Any) -> Array:
     """The array that a caller wants filled: one that can be written to."""
     if not isinstance(out, np.ndarray):
         raise DTypeError(op.name, f"out of type {type(out).__name__}", "must be a NumPy array", "I6")
+    refuse_mask(op.name, "out", out)
     if not out.flags.writeable:
         raise ShapeError(op.name, "out is read-only", "must be writeable", "I6")
     return out

@@ -7,7 +7,7 @@ declares its own, the package declares all, and the modules' forwards look their
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 from halfulp.errors import PolicyError
 from halfulp.torch._errors import as_torch_error
@@ -16,8 +16,8 @@ from halfulp.torch._errors import as_torch_error
 class Bridged:
     """The base of the bridge's modules."""
 
-    _home: ClassVar[ModuleType]
-    _function: ClassVar[str]
+    _home: ModuleType
+    _function: str
 
     def _call(self, *arguments: Any, **keywords: Any) -> Any:
         """The function behind the module, under the name that ``torch.fx`` replaces while it traces."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from halfulp.autograd.scalars import Array, Unknown, as_array, kind_name, kind_of
-from halfulp.autograd.traced import Traced, apply
+from halfulp.autograd.traced import apply, is_traced
 from halfulp.errors import DTypeError, ShapeError, TapeError
 
 PullbackRule: TypeAlias = Callable[[Any], tuple[Any, ...]]
@@ -44,8 +44,11 @@ class TapeOperator:
     def __call__(self, *inputs: Any) -> Any:
         """The operator's value."""
         for value in inputs:
-            if isinstance(value, Traced):
-                return apply(self, *inputs)
+            if type(value) is not np.ndarray and value is not None:
+                if is_traced(*inputs):
+                    return apply(self, *inputs)
+                inputs = tuple(as_array(v, self.name) if isinstance(v, np.ndarray) else v for v in inputs)
+                break
         if len(inputs) > 1:
             self._check_kinds(inputs)
         with np.errstate(all="ignore"):  # IEEE arithmetic: overflow is infinity, 0/0 is NaN, and neither is an error

@@ -17,6 +17,7 @@ from halfulp.autograd.operators.shape import index
 from halfulp.autograd.scalars import Array, as_array, constant_like, elementwise
 from halfulp.autograd.traced import Traced, apply
 from halfulp.errors import TapeError
+from halfulp.numbers import plain
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class CrossEntropy(TapeOperator):
     name: ClassVar[str] = "cross_entropy"
 
     def __post_init__(self) -> None:
-        labels = np.asarray(self.labels)
+        labels = plain(self.name, "labels", self.labels)
         if labels.dtype.kind not in "iu":
             raise TapeError(self.name, f"labels dtype={labels.dtype}", "must be integers, one class per sample", "E2")
         object.__setattr__(self, "labels", labels)
@@ -144,7 +145,7 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     """
     if isinstance(labels, Traced):
         raise TapeError("cross_entropy", f"labels={labels!r}", "labels are integers, not a traced value", "E2")
-    return apply(CrossEntropy(np.asarray(labels)), logits)
+    return apply(CrossEntropy(labels), logits)
 
 
 def mse(prediction: Any, target: Any) -> Any:

@@ -149,7 +149,7 @@ def lp_pool(node: Node) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         check_rank(node, x, op.sums.ndim)
-        node.fits(op.sums.output_shape(x.shape), x, scratch=0 if x.dtype == object else 64)
+        node.fits(op.sums.output_shape(x.shape), x, scratch=0 if x.dtype == object else 128)
         axes = op.sums.axes(tuple(x.shape[2:]))
         node.fits((*x.shape[:2], *(axis.padded_size + axis.extent for axis in axes)), np.empty(0))
         return apply(op, x)
