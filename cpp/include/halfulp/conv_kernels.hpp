@@ -66,7 +66,7 @@ struct Acceptance {
 
 // What decides about sums whose error has no exceptions: sum i, to which `bias` is still to be added, is within
 //   base + reach[0][i] * scale[0] + reach[1][i] * scale[1]   (reach[1] or both may be null)
-// of the exact one. A NaN among these numbers means that the sum is NaN too.
+// of the exact one. A sum that is NaN is exactly so; a NaN margin decides about no other sum.
 struct Margin {
   const double* reach[2];
   double scale[2];

@@ -51,6 +51,8 @@ inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
   const __m512d size = _mm512_andnot_pd(_mm512_set1_pd(-0.0), x.v);
   return {_mm512_maskz_max_pd(0xff, size, most.v)};  // masked: GCC 12 warns about an undefined value in the other
 }
+// |x|, also of infinities and NaN
+inline Vector<double> magnitude(Vector<double> x) { return {_mm512_andnot_pd(_mm512_set1_pd(-0.0), x.v)}; }
 inline constexpr int kRows = 8;
 inline constexpr int kVectors = 3;
 
@@ -90,6 +92,7 @@ inline Vector<double> product_error(Vector<double> a, Vector<double> b, Vector<d
 inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
   return {_mm256_max_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), x.v), most.v)};
 }
+inline Vector<double> magnitude(Vector<double> x) { return {_mm256_andnot_pd(_mm256_set1_pd(-0.0), x.v)}; }
 inline constexpr int kRows = 4;
 inline constexpr int kVectors = 3;
 
@@ -150,6 +153,10 @@ inline Vector<double> larger_magnitude(Vector<double> x, Vector<double> most) {
     most.v[i] = size > most.v[i] ? size : most.v[i];
   }
   return most;
+}
+inline Vector<double> magnitude(Vector<double> x) {
+  for (int i = 0; i < Vector<double>::width; ++i) x.v[i] = x.v[i] < 0 ? -x.v[i] : x.v[i];
+  return x;
 }
 inline constexpr int kRows = 4;
 inline constexpr int kVectors = 2;

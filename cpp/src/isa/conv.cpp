@@ -144,7 +144,7 @@ bool decide_sources(const double* __restrict value, Index n, const conv::Margin&
     const auto low = round_bits<format_of<T>>(sum - margin);
     const auto high = round_bits<format_of<T>>(sum + margin);
     out[i] = std::bit_cast<T>(low);
-    differ |= static_cast<decltype(differ)>(low ^ high);
+    differ |= static_cast<decltype(differ)>((low ^ high) | ((margin != margin) & (sum == sum) ? 1 : 0));
   }
   return differ == 0;
 }
@@ -164,6 +164,7 @@ bool decide_floats(const double* value, Index n, const conv::Margin& m, float* o
     const __m256 high = _mm512_maskz_cvtpd_ps(0xff, _mm512_add_pd(sum, margin));
     _mm256_mask_storeu_ps(out + i, lanes, low);
     differ |= _mm256_mask_cmpneq_epi32_mask(lanes, _mm256_castps_si256(low), _mm256_castps_si256(high));
+    differ |= _mm512_mask_cmp_pd_mask(_mm512_mask_cmp_pd_mask(lanes, margin, margin, _CMP_UNORD_Q), sum, sum, _CMP_ORD_Q);
   };
   Index i = 0;
   for (; i + 8 <= n; i += 8) decide(i, 0xff);
@@ -262,7 +263,7 @@ double sum_squares(const double* x, Index n) {
   return sum_over(x, n, [](Vector<double> v) { return v * v; });
 }
 double sum_magnitudes(const double* x, Index n) {
-  return sum_over(x, n, [](Vector<double> v) { return larger_magnitude(v, v - v); });
+  return sum_over(x, n, [](Vector<double> v) { return magnitude(v); });
 }
 
 // Positions inside, so that one addition need not wait for the one before; long windows are summed one by one.
