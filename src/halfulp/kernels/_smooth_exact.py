@@ -14,6 +14,7 @@ from itertools import count
 from math import copysign, inf, isfinite, isinf, isnan, nan
 from typing import Any, NamedTuple
 
+from halfulp.kernels import _fractions
 from halfulp.numbers import Format, flint, round_ball, round_rational
 
 _LESS_THAN_ANY_GAP = -4000
@@ -191,31 +192,13 @@ def _boundary(enclosure: Any, target: Format) -> Any:
 
 
 def _compared(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> int:
-    """The sign of sum(g / D) - boundary, D the sums of exponentials, by multiplying out all denominators."""
-    denominators = [dict(key) for key in terms]
-    out = _product([*denominators, {flint.fmpq(0): -boundary}])
-    for i, g in enumerate(terms.values()):
-        for a, c in _product([*denominators[:i], *denominators[i + 1 :], {flint.fmpq(0): g}]).items():
-            _add(out, a, c)
-    left = {a: c for a, c in out.items() if c != 0}
-    for precision in (64 << i for i in count()):
-        if not left:
-            return 0
+    """The sign of sum(g / D) - boundary, D the sums of exponentials."""
+
+    def side(precision: int, ball: Callable[[], Any]) -> int:
         with _precision(precision):
-            if side := _sign(_evaluate(left, max(left))):
-                return side
-    raise AssertionError("unreachable: distinct exponentials do not cancel")
+            return _sign(ball())
 
-
-def _product(factors: Sequence[Exponentials]) -> Exponentials:
-    out: Exponentials = {flint.fmpq(0): flint.fmpq(1)}
-    for factor in factors:
-        wider: Exponentials = {}
-        for a, c in out.items():
-            for b, d in factor.items():
-                _add(wider, a + b, c * d)
-        out = wider
-    return out
+    return _fractions.sign(list(terms.items()), boundary, side)
 
 
 def _special_sum(kinds: Sequence[float], factors: Sequence[float]) -> float | None:

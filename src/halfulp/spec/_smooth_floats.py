@@ -18,9 +18,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 from halfulp.numbers import Extended, Format, flint, round_ball, round_rational
-
-Exponentials = dict[Any, Any]
-"""sum(c * exp(a)): exponent a -> coefficient c, both rational."""
+from halfulp.spec._smooth_identity import Exponentials, accumulate, combine, evaluate, side_of, sign_of_sum
 
 
 def signed_zero(negative: Sequence[bool]) -> float:
@@ -62,7 +60,7 @@ class Cells:
         out: Exponentials = {flint.fmpq(0): flint.fmpq(self.padded)} if self.padded else {}
         for v in self.values:
             if v.is_finite:
-                _accumulate(out, self.beta * v.value, flint.fmpq(1))
+                accumulate(out, self.beta * v.value, flint.fmpq(1))
         return out
 
     def weight_class(self, value: Extended) -> float:
@@ -103,8 +101,8 @@ def smooth_value(cells: Cells, target: Format) -> float:
 
     def side(boundary: flint.fmpq) -> int:
         difference = dict(s)
-        _accumulate(difference, cells.beta * boundary, flint.fmpq(-1))
-        return _sign(difference) if cells.beta > 0 else -_sign(difference)
+        accumulate(difference, cells.beta * boundary, flint.fmpq(-1))
+        return sign_of_sum(difference) if cells.beta > 0 else -sign_of_sum(difference)
 
     return decide(ball, side, target)
 
@@ -123,7 +121,7 @@ def smooth_jvp(cells: Cells, tangents: Sequence[Extended], target: Format) -> fl
     weighted: Exponentials = {}
     for v, t, weight in zip(cells.values, tangents, classes, strict=True):
         if weight:
-            _accumulate(weighted, cells.beta * v.value, t.value)
+            accumulate(weighted, cells.beta * v.value, t.value)
     if not weighted:
         negative = [is_negative(t) for t in tangents] + [False] * (cells.padded > 0)
         cancelled = any(t.value != 0 and weight for t, weight in zip(tangents, classes, strict=True))
@@ -131,10 +129,10 @@ def smooth_jvp(cells: Cells, tangents: Sequence[Extended], target: Format) -> fl
 
     def ball() -> flint.arb:
         top = max(s)
-        return _evaluate(weighted, top) / _evaluate(s, top)
+        return evaluate(weighted, top) / evaluate(s, top)
 
     def side(boundary: flint.fmpq) -> int:
-        return _sign(_combine(weighted, s, -boundary))
+        return sign_of_sum(combine(weighted, s, -boundary))
 
     return decide(ball, side, target)
 
@@ -169,28 +167,22 @@ def smooth_vjp(parts: Sequence[tuple[Cells, Extended, Extended]], target: Format
         1 / (c + r) = 1 / c - r / (c * (c + r)), in which r may be tiny beside c, times exp(-a).
         """
         exact: Exponentials = {}
-        _accumulate(exact, flint.fmpq(0), -flint.fmpq(boundary))
+        accumulate(exact, flint.fmpq(0), -flint.fmpq(boundary))
         rest = flint.arb(0)
         for key, g in shares.items():
             s = dict(key)
             top = max(s)
             c = s.pop(top)
-            r = _evaluate(s, top)
-            _accumulate(exact, -top, g / c)
+            r = evaluate(s, top)
+            accumulate(exact, -top, g / c)
             rest -= flint.arb(g) * flint.arb(-top).exp() * r / (c * (c + r))
-        return _evaluate(exact, flint.fmpq(0)) + rest
+        return evaluate(exact, flint.fmpq(0)) + rest
 
     def side(boundary: flint.fmpq) -> int:
         near = ball(boundary)
         if near > 0 or near < 0:
             return 1 if near > 0 else -1
-        sums = [dict(key) for key in shares]
-        everything = reduce(_product, sums)
-        out = {a: -boundary * c for a, c in everything.items() if boundary != 0}
-        for i, g in enumerate(shares.values()):
-            others = reduce(_product, sums[:i] + sums[i + 1 :], {flint.fmpq(0): flint.fmpq(1)})
-            out = _combine(out, others, g)
-        return _sign(out)
+        return side_of(shares, boundary)
 
     return decide(ball, side, target)
 
@@ -245,56 +237,6 @@ def _boundary(ball: flint.arb, target: Format) -> tuple[float, float, flint.fmpq
     if between not in (low, high) and spacing != 0:
         return low, high, None
     return low, high, middle
-
-
-def _sign(sums: Exponentials) -> int:
-    """The sign of a sum of exponentials; 0 only if it has no term."""
-    terms = {a: c for a, c in sums.items() if c != 0}
-    if not terms:
-        return 0
-    before = flint.ctx.prec
-    try:
-        flint.ctx.prec = 128
-        top = max(terms)
-        while True:
-            value = _evaluate(terms, top)
-            if value > 0:
-                return 1
-            if value < 0:
-                return -1
-            flint.ctx.prec *= 2
-    finally:
-        flint.ctx.prec = before
-
-
-def _evaluate(sums: Exponentials, top: Any) -> flint.arb:
-    """sum(c * exp(a - top)) as a ball."""
-    return sum((flint.arb(c) * flint.arb(a - top).exp() for a, c in sums.items()), flint.arb(0))
-
-
-def _accumulate(sums: Exponentials, exponent: Any, coefficient: Any) -> None:
-    """Add coefficient * exp(exponent) in place; what cancels leaves."""
-    value = sums.get(exponent, flint.fmpq(0)) + coefficient
-    if value == 0:
-        sums.pop(exponent, None)
-    else:
-        sums[exponent] = value
-
-
-def _combine(left: Exponentials, right: Exponentials, factor: Any) -> Exponentials:
-    """left + factor * right."""
-    out = dict(left)
-    for exponent, coefficient in right.items():
-        _accumulate(out, exponent, factor * coefficient)
-    return out
-
-
-def _product(left: Exponentials, right: Exponentials) -> Exponentials:
-    out: Exponentials = {}
-    for a, c in left.items():
-        for b, d in right.items():
-            _accumulate(out, a + b, c * d)
-    return out
 
 
 def _sum_class(weights: Sequence[float], factors: Sequence[Extended]) -> float | None:
