@@ -5,6 +5,7 @@
 
 #include "halfulp/max_kernels.hpp"
 #include "halfulp/stream_kernels.hpp"
+#include "max_nan.hpp"
 #include "max_separable.hpp"
 #include "max_walk.hpp"
 #include "row_buffer.hpp"
@@ -23,6 +24,8 @@ class Places final : public PlaneEngine {
     fold_ = kernels.fold_exact[static_cast<int>(rule)][plan.ties == Ties::last ? 1 : 0];
     row_.assign(plan.axes.back().output * lanes, C{});
   }
+
+  bool settled() const noexcept override { return true; }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
     Index output[kMaxRank] = {};
@@ -55,6 +58,9 @@ class Places final : public PlaneEngine {
       run = alike(o, end);
       windows(plane, output, made + (o - begin) * (step / kItem), {run, lanes_, 0, step / kItem});
     }
+    if (step == lanes_ * kItem) settle_nans(made, (end - begin) * lanes_);
+    else
+      for (Index o = 0; o < end - begin; ++o) settle_nans(made + o * (step / kItem), lanes_);
     if (stream) stream_.copy(reinterpret_cast<const char*>(made), target, (end - begin) * lanes_ * kItem);
   }
 

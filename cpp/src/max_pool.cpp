@@ -9,6 +9,7 @@
 #include "halfulp/error.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/stream_kernels.hpp"
+#include "max_nan.hpp"
 #include "max_separable.hpp"
 #include "max_walk.hpp"
 #include "plane_layout.hpp"
@@ -93,7 +94,12 @@ class Worker {
       if (!engine_) engine_ = make_places(plan, plane);
       if (!engine_) engine_ = make_separable(plan, plane);
     }
-    if (!engine_ || !engine_->run(plane, begin, end)) walk_plane(plan, plane, begin, end);
+    const bool done = engine_ && engine_->run(plane, begin, end);
+    if (!done) walk_plane(plan, plane, begin, end);
+    if (!done || !engine_->settled()) {
+      if (done && plane.stream) select_stream_kernels().finish();
+      settle_plane(plan, plane, begin, end);
+    }
   }
 
  private:

@@ -39,14 +39,18 @@ class Separable final : public PlaneEngine {
   }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
+    nan_ = bank_.in_place;
     for (Index lane = 0; lane < plane.lanes;) {
       part_ = lane_of(plane, lane);
       if (!run_lanes(begin, end)) return false;
+      nan_ = nan_ || worst_ == Contents::nan;
       if (lane + lanes_ == plane.lanes) break;
       lane = std::min(lane + lanes_, plane.lanes - lanes_);  // the last step may overlap the one before
     }
     return true;
   }
+
+  bool settled() const noexcept override { return !nan_; }
 
  private:
   static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
@@ -274,6 +278,7 @@ class Separable final : public PlaneEngine {
   std::vector<VerticalAxis<C, P>> levels_;
   Slices<C, P> result_;
   Contents worst_ = Contents::finite, accepted_ = Contents::finite;
+  bool nan_ = false;  // whether a NaN may be among the values of this run
   MaxPlane part_;  // the lanes at work
 };
 

@@ -13,6 +13,8 @@ class PlaneEngine {
   // Windows [begin, end) of the first axis. False if a value was met that needs the walk; everything is then to be
   // computed again.
   virtual bool run(const MaxPlane& plane, Index begin, Index end) = 0;
+  // Whether the values of the last run hold no NaN but the quiet one (max_nan.hpp).
+  virtual bool settled() const noexcept { return false; }
 };
 
 // For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for

@@ -133,7 +133,7 @@ def _round_one(value: Any, target: Format) -> float:
         value = Extended.of(float(value))
     if isinstance(value, Extended):
         if value.value is None or value.value == 0:
-            return value.special
+            return math.nan if math.isnan(value.special) else value.special  # one NaN, without sign and payload
         value = value.value
     if isinstance(value, flint.arb):
         result = round_ball(value, target)
