@@ -43,6 +43,7 @@ class AvgPullback {
   nb::object operator()(nb::handle cotangent) const {
     const InputArray g = take_matching(cotangent, name_.c_str(), "cotangent", output_shape_, input_like_.dtype, "I5");
     if (!plan_->transpose) return nb::none();
+    check_memory(name_, "input", input_like_.shape, input_like_.dtype);
     OutputArray dx = new_output(input_like_.shape, input_like_.dtype, input_like_);
     {
       const KernelScope scope;
@@ -112,9 +113,11 @@ class AvgOperator {
     call.plan = plans_.get(sizes, [&] {
       std::vector<Axis> axes = make_axes_(sizes);
       output_shape(name_, Sizes(sizes), axes, view.dtype);  // possible before anything of its size is made
+      check_plan_memory(name_, axes);
       return average_of(std::move(axes), count_include_pad_, divisor_);
     });
     const Sizes shape = output_shape(name_, view.shape, call.plan->axes, view.dtype);
+    if (!out) check_memory(name_, "output", shape, view.dtype);
     const auto leading = static_cast<std::size_t>(shape.size() - ndim_);
     call.output = keepdims_ ? new_output(shape, view.dtype, view, out)
                             : new_output(Sizes(shape.span().first(leading)), view.dtype, out);

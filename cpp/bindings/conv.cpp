@@ -1,6 +1,7 @@
 // The products of convolution for Python. The Python layer has checked shapes, channels and element types; here arrays
 // become planes and filters, and outputs are made.
 #include "halfulp/conv.hpp"
+#include "halfulp/geometry.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
@@ -83,6 +84,8 @@ nb::object gather(const std::string& name, const std::vector<AxisNumbers>& axes,
   InputArray offset;
   if (!bias.is_none()) offset = take_float_input(bias, name.c_str(), "bias");
   const ArrayView& like = sources.front().view;
+  if (!out_array || out_array.is_none())
+    check_memory(name, "output", Sizes(std::span<const Index>(output_shape)), like.dtype);
   const OutputArray output = new_output(Sizes(std::span<const Index>(output_shape)), like.dtype, like, out_array);
   Geometry geometry = geometry_of(axes, groups, like, weights.front().view.shape);
   {

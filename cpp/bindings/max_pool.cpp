@@ -106,6 +106,7 @@ class MaxOperator {
 
   nb::tuple forward_with_indices(nb::handle x) const {
     const Call call = begin(x, false);
+    check_memory(parameters_.operator_name, "indices", call.shape, DType::i64);
     const OutputArray indices = allocate(call, DType::i64);
     {
       const KernelScope scope;
@@ -157,6 +158,7 @@ class MaxOperator {
     check_rank(parameters_.operator_name, call.x.view.shape, ndim());
     call.plan = plan_for(call.x.view.shape.last(ndim()));
     call.shape = output_shape(parameters_.operator_name, call.x.view.shape, call.plan->axes, DType::i64);
+    if (!out) check_memory(parameters_.operator_name, "output", call.shape, call.x.view.dtype);
     call.output = allocate(call, call.x.view.dtype, out);
     call.out = full(call, call.output.view);
     return call;
@@ -181,6 +183,7 @@ class MaxOperator {
                                                              : global_axes(sizes);
     // The output must be possible before anything of its size is made.
     output_shape(parameters_.operator_name, Sizes(sizes), axes, DType::i64);
+    check_plan_memory(parameters_.operator_name, axes);
     auto plan = std::make_shared<const MaxPlan>(parameters_.operator_name, std::move(axes), ties_, nan_);
     plans_.insert(sizes, plan);
     return plan;
@@ -198,6 +201,7 @@ class MaxOperator {
 nb::tuple MaxPullback::operator()(nb::handle cotangent) const {
   const InputArray g =
       take_matching(cotangent, plan_->operator_name.c_str(), "cotangent", output_shape_, dtype_, "I5");
+  check_memory(plan_->operator_name, "input", input_shape_, dtype_);
   const OutputArray dx = new_output(input_shape_, dtype_, input_like);
   {
     const KernelScope scope;

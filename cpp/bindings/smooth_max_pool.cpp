@@ -55,6 +55,7 @@ class SmoothOperator {
     const auto plan = plan_of(x.view);
     const InputArray g =
         take_matching(cotangent, name(), "cotangent", shape_of(x.view, *plan), x.view.dtype, "I5");
+    check_memory(parameters_.operator_name, "input", x.view.shape, x.view.dtype);
     const OutputArray dx = new_output(x.view.shape, x.view.dtype, x.view);
     return run(dx, [&] { return smooth_vjp(*plan, x.view, g.view, dx.view); });
   }
@@ -68,12 +69,15 @@ class SmoothOperator {
     return plans_.get(sizes, [&] {
       std::vector<Axis> axes = window_axes(parameters_, sizes);
       output_shape(parameters_.operator_name, Sizes(sizes), axes, x.dtype);  // possible before anything is made
+      check_plan_memory(parameters_.operator_name, axes);
       return smooth_plan(std::move(axes), beta_);
     });
   }
 
   Sizes shape_of(const ArrayView& x, const SmoothPlan& plan) const {
-    return output_shape(parameters_.operator_name, x.shape, plan.axes, x.dtype);
+    Sizes shape = output_shape(parameters_.operator_name, x.shape, plan.axes, x.dtype);
+    check_memory(parameters_.operator_name, "output", shape, x.dtype);
+    return shape;
   }
 
   template <class Compute>

@@ -1,6 +1,12 @@
 #include "halfulp/geometry.hpp"
 
 #include <algorithm>
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#elif defined(_WIN32)
+#define NOMINMAX
+#include <windows.h>
+#endif
 
 #include "halfulp/error.hpp"
 
@@ -62,6 +68,19 @@ bool too_large(const Axis& axis) noexcept {
   const Index limit = kLargest / 8;
   return axis.size > limit || axis.before > limit || axis.after > limit || axis.stride > limit ||
          saturated(axis.dilation, axis.kernel, 1) > limit;
+}
+
+// In bytes; without limit where it is not known.
+Index physical_memory() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+  if (pages > 0 && size > 0) return static_cast<Index>(pages) * size;
+#elif defined(_WIN32)
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof(status);
+  if (GlobalMemoryStatusEx(&status)) return static_cast<Index>(status.ullTotalPhys);
+#endif
+  return kLargest;
 }
 
 std::vector<Index> each(std::span<const Axis> axes, Index (Axis::*quantity)() const noexcept) {
@@ -173,6 +192,23 @@ Sizes output_shape(const std::string& operator_name, const Sizes& shape, std::sp
     throw Error(ErrorKind::shape, operator_name, "output shape=" + tuple_text(result.span()),
                 "the output's size must fit in memory addresses", "I7");
   return result;
+}
+
+void check_memory(const std::string& operator_name, const char* what, const Sizes& shape, DType dtype) {
+  Index count = 0;
+  if (checked_product(shape.span(), count) && count <= physical_memory() / static_cast<Index>(item_size(dtype))) return;
+  throw Error(ErrorKind::shape, operator_name, std::string(what) + " shape=" + tuple_text(shape.span()),
+              "the array must fit in this machine's memory", "I7");
+}
+
+void check_plan_memory(const std::string& operator_name, std::span<const Axis> axes) {
+  constexpr Index bytes_per_output = 32;
+  std::vector<Index> outputs;
+  for (const Axis& axis : axes) outputs.push_back(axis.output);
+  for (const Index output : outputs)
+    if (output > physical_memory() / bytes_per_output)
+      throw Error(ErrorKind::shape, operator_name, "output shape=(…, " + tuple_text(outputs).substr(1),
+                  "the windows of an axis must fit in this machine's memory", "I7");
 }
 
 std::string tuple_text(std::span<const Index> values) {

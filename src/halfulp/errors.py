@@ -32,7 +32,7 @@ CONSTRAINTS: dict[str, str] = {
     "I4": "a tangent has the shape and element type of its primal",
     "I5": "a cotangent has the shape and element type of the output",
     "I6": "out is a writeable NumPy array of the shape and element type of the output",
-    "I7": "the output's size fits in memory addresses",
+    "I7": "sizes are below 2**60, and the arrays fit in memory",
     "I8": "an array has no mask",
     # Policies
     "P1": "ties is 'first', 'last', 'all' or 'split'",
@@ -41,7 +41,7 @@ CONSTRAINTS: dict[str, str] = {
     "P4": "precision is 'correct' or 'fast'",
     "P5": "a flag is True or False",
     # Average
-    "A1": "divisor_override is None or an integer other than 0",
+    "A1": "divisor_override is None or an integer other than 0, below 2**63 in size",
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
     "S2": "the scalar has exp and log",

@@ -126,7 +126,7 @@ def test_policies(record: Any) -> None:
 @pytest.mark.parametrize("divisor", [0, 1.5, True, "2", 2**63])
 def test_divisor(divisor: Any) -> None:
     assert_refused(
-        f"avg_pool1d: divisor_override={divisor!r}: must be None or an integer other than 0 [A1]",
+        f"avg_pool1d: divisor_override={divisor!r}: must be None or an integer other than 0, below 2**63 in size [A1]",
         lambda: AvgPool((2,), divisor_override=divisor),
         hu.PolicyError,
     )

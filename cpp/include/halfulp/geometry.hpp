@@ -62,6 +62,11 @@ std::vector<Axis> global_axes(std::span<const Index> sizes);
 // The leading axes of `shape` followed by the axes' outputs; throws Error I7 if an array of `dtype` would be too large.
 Sizes output_shape(const std::string& operator_name, const Sizes& shape, std::span<const Axis> axes, DType dtype);
 
+// Throws Error I7 if an array is larger than the machine's memory: at once, instead of after filling it.
+void check_memory(const std::string& operator_name, const char* what, const Sizes& shape, DType dtype);
+// The same for what a plan keeps for every output of every axis.
+void check_plan_memory(const std::string& operator_name, std::span<const Axis> axes);
+
 // Throws Error W7 if an input has fewer axes than the operator has spatial ones.
 void check_rank(const std::string& operator_name, const Sizes& shape, int ndim);
 

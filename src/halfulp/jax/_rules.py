@@ -27,6 +27,7 @@ from halfulp.jax._primitives import (
     tangent,
     tangent_p,
 )
+from halfulp.numbers import factors
 from halfulp.records import Operator, SmoothMaxPool
 
 
@@ -88,15 +89,21 @@ def _tangent_jvp(
     return output, _total(terms, output)
 
 
+def _times(value: Any, number: Any) -> Any:
+    """A value times a number that may lie beyond the range of its dtype."""
+    for factor in factors(number, value.dtype):
+        value = value * jnp.asarray(factor, value.dtype)
+    return value
+
+
 def _second_tangent(op: Any, points: list[Any], directions: list[Any], moved: list[Any]) -> list[Any]:
     """The change of ``tangent(op, points, directions)`` as the points move."""
     if isinstance(op, SmoothMaxPool):
         (x,), (t,), (v,) = points, directions, moved
         if v is None:
             return []
-        beta = jnp.asarray(float(op.beta), x.dtype)
         spread = tangent(op, (x,), (t * v,)) - tangent(op, (x,), (t,)) * tangent(op, (x,), (v,))
-        return [beta * spread]
+        return [_times(spread, op.beta)]
     if op.arity == 1:
         return []
     (x, weight), (dx, dweight, _), (vx, vweight) = points, directions, moved
@@ -143,10 +150,9 @@ def _second_cotangent(
         (x,), (v,) = points, moved
         if v is None:
             return []
-        beta = jnp.asarray(float(op.beta), x.dtype)
         (own,) = cotangents(op, (x,), g, (True,))
         (shared,) = cotangents(op, (x,), g * tangent(op, (x,), (v,)), (True,))
-        return [(0, beta * (v * own - shared))]
+        return [(0, _times(v * own - shared, op.beta))]
     if op.arity == 1:
         return []
     (x, weight), (vx, vweight) = points, moved

@@ -2,6 +2,7 @@
 
 from halfulp.numbers._arrays import plain, refuse_mask
 from halfulp.numbers._extended import Extended
+from halfulp.numbers._factors import factors
 from halfulp.numbers._formats import FORMATS, Format, float_format, is_float
 from halfulp.numbers._rounding import as_doubles, exact, lift, round_ball, round_rational, rounded
 
@@ -11,6 +12,7 @@ __all__ = [
     "Format",
     "as_doubles",
     "exact",
+    "factors",
     "float_format",
     "is_float",
     "lift",

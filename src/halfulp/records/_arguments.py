@@ -14,6 +14,8 @@ from halfulp.records._base import is_integer
 TIES = ("first", "last", "all", "split")
 NAN = ("propagate", "ignore", "raise")
 PRECISION = ("correct", "fast")
+LARGEST = 2**60
+"""Sizes, strides, paddings and dilations lie below this; arrays are smaller still."""
 
 
 def is_sequence(value: object) -> bool:
@@ -60,7 +62,15 @@ def per_axis(operator: str, name: str, value: Any, ndim: int, least: int, label:
         if item < least:
             shown = tuple(value) if is_sequence(value) else value
             raise ShapeError(operator, f"{name}={shown!r}", f"every {_singular(name)} must be >= {least}", label)
+    _check_range(operator, name, value, items)
     return tuple(int(item) for item in items)
+
+
+def _check_range(operator: str, name: str, value: Any, items: Sequence[Any]) -> None:
+    """Sizes beyond any array's are refused here, before the window arithmetic would leave 64 bits."""
+    if max(items, default=0) >= LARGEST:
+        shown = tuple(value) if is_sequence(value) else value
+        raise ShapeError(operator, f"{name}={shown!r}", f"every {_singular(name)} must be below 2**60", "I7")
 
 
 def padding_of(operator: str, value: Any, ndim: int) -> Padding:
@@ -89,6 +99,7 @@ def padding_of(operator: str, value: Any, ndim: int) -> Padding:
             )
         if min(pair) < 0:
             raise ShapeError(operator, f"padding={value!r}", "every padding must be >= 0", "W2")
+        _check_range(operator, "padding", value, pair)
         pairs.append((int(pair[0]), int(pair[1])))
     return tuple(pairs)
 

@@ -35,6 +35,10 @@ class AdaptiveOperator(Operator):
                     "every output size must be an integer >= 1, or None to keep the input's size",
                     "D1",
                 )
+            if size is not None and size >= arguments.LARGEST:
+                raise ShapeError(
+                    name, f"output_size={tuple(self.output_size)!r}", "every output size must be below 2**60", "I7"
+                )
         sizes = tuple(None if size is None else int(size) for size in self.output_size)
         object.__setattr__(self, "output_size", sizes)
 

@@ -45,6 +45,9 @@ class AvgPool(WindowOperator):
             return
         if not is_integer(divisor) or divisor == 0 or abs(divisor) >= 2**63:
             raise PolicyError(
-                self.name, f"divisor_override={divisor!r}", "must be None or an integer other than 0", "A1"
+                self.name,
+                f"divisor_override={divisor!r}",
+                "must be None or an integer other than 0, below 2**63 in size",
+                "A1",
             )
         object.__setattr__(self, "divisor_override", int(divisor))

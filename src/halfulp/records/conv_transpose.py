@@ -64,6 +64,10 @@ class ConvTranspose(ConvolutionOperator):
                 f"would give an output of size {sizes}",
                 "T2",
             )
+        if max(axis.padded_size + axis.extent for axis in axes) >= arguments.LARGEST:
+            raise ShapeError(
+                self.name, f"output shape=(…, {', '.join(map(str, sizes))})", "every size must be below 2**60", "I7"
+            )
         return tuple(axes)
 
     def _pair(self, axis: int, surplus: int) -> tuple[int, int]:

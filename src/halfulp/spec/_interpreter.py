@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from halfulp import records
+from halfulp.errors import ShapeError
 from halfulp.records import Operator, Shape, _inputs
 from halfulp.spec import (
     _smooth_planes,
@@ -161,7 +165,29 @@ def _checked(op: Operator, inputs: Sequence[Any]) -> tuple[Any, ...]:
     if type(op) not in _RULES:
         raise TypeError(f"{type(op).__name__} has no specification; register one with halfulp.spec.register")
     arrays = _inputs.as_arrays(op, inputs)
-    op.output_shape(*(None if a is None else a.shape for a in arrays))  # type: ignore[arg-type]
+    shapes = [None if a is None else a.shape for a in arrays]
+    _check_memory(op, op.output_shape(*shapes), *shapes)  # type: ignore[arg-type]
     if arrays[0] is not None:
         _inputs.refuse_nan(op, arrays[0])
     return arrays
+
+
+_BYTES_PER_NUMBER = 64
+"""What an exact number takes at least."""
+
+
+def _check_memory(op: Operator, output: Shape, *inputs: Shape | None) -> None:
+    """Refuse what could not be held, at once; an axis is walked even if the array is empty along another."""
+    for what, shape in (("output", output), *(("input", shape) for shape in inputs if shape is not None)):
+        if max(math.prod(shape), *shape, 0) > _physical_memory() // _BYTES_PER_NUMBER:
+            raise ShapeError(
+                op.name, f"{what} shape={tuple(shape)}", "the exact numbers must fit in this machine's memory", "I7"
+            )
+
+
+def _physical_memory() -> int:
+    """In bytes; without limit where it is not known."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return sys.maxsize

@@ -21,6 +21,7 @@ from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.dispatch import indices as dispatch_indices
 from halfulp.errors import HalfulpError
+from halfulp.numbers import factors
 from halfulp.records import Operator
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import TorchShapeError, as_torch_error
@@ -274,8 +275,7 @@ class SmoothPooling(SelectingPooling):
         parameters = context.parameters
         pushed = self.tangent(x, t, *parameters)
         pulled = t * self.cotangent(x, g, *parameters) - self.cotangent(x, g * pushed, *parameters)
-        bent: Tensor = float(parameters[1]) * pulled
-        return bent
+        return _times(pulled, parameters[1])
 
     def _tangent_backward(self, context: Context, u: Tensor) -> tuple[Tensor | None, Tensor]:
         x, t = context.tensors
@@ -294,13 +294,19 @@ class SmoothPooling(SelectingPooling):
             return moved
         spread = self.tangent(x, t * dx, *context.parameters)
         product = self.tangent(x, t, *context.parameters) * self.tangent(x, dx, *context.parameters)
-        bent: Tensor = moved + float(context.parameters[1]) * (spread - product)
-        return bent
+        return moved + _times(spread - product, context.parameters[1])
 
     def _cotangent_jvp(self, context: Context, dx: Tensor | None, dg: Tensor | None) -> Tensor:
         x, g = context.tensors
         moved = super()._cotangent_jvp(context, dx, dg)
         return moved if dx is None else moved + self._bend(context, x, dx, g)
+
+
+def _times(value: Tensor, beta: Any) -> Tensor:
+    """A value times a number that may lie beyond the range of its type."""
+    for factor in factors(float(beta), str(value.dtype).removeprefix("torch.")):
+        value = value * factor
+    return value
 
 
 def check_rank(operator: str, x: Any, ndim: int) -> None:

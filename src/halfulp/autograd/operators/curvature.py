@@ -21,6 +21,7 @@ from halfulp.autograd.operators.reduction import sum_
 from halfulp.autograd.operators.shape import broadcast_to, reshape
 from halfulp.autograd.scalars import Array, constant_like, full
 from halfulp.autograd.traced import apply, strip
+from halfulp.numbers import factors
 from halfulp.records import ConvolutionOperator, Operator, SmoothMaxPool
 
 Rule: TypeAlias = tuple[Any, PullbackRule]
@@ -83,7 +84,7 @@ class SmoothPush(TapeOperator):
         total = None if dt is None else apply(self, x, dt)
         if u is not None:
             bend = sub(apply(self, x, mul(t, u)), mul(output, apply(self, x, u)))
-            total = _plus(total, mul(bend, constant_like(x, self._op.beta)))
+            total = _plus(total, _times(bend, self._op.beta))
         return total
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
@@ -107,7 +108,7 @@ class SmoothPull(TapeOperator):
         """The change of J(x)^T g as x moves along t; the Hessian is symmetric, so this is its transpose too."""
         moved = apply(SmoothPush(self._op), x, t)
         difference = sub(mul(t, apply(self, x, g)), apply(self, x, mul(g, moved)))
-        return mul(difference, constant_like(x, self._op.beta))
+        return _times(difference, self._op.beta)
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         (x, g), (t, dg) = primals, tangents
@@ -117,6 +118,15 @@ class SmoothPull(TapeOperator):
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         (x, g), push = primals, SmoothPush(self._op)
         return lambda h: (self.bend(x, g, h) if needs[0] else None, apply(push, x, h) if needs[1] else None)
+
+
+def _times(value: Any, number: Any) -> Any:
+    """A value times a number that may lie beyond the range of its dtype."""
+    if value.dtype == object:
+        return mul(value, constant_like(value, number))
+    for factor in factors(number, value.dtype):
+        value = mul(value, constant_like(value, factor))
+    return value
 
 
 def _plus(total: Any, term: Any) -> Any:
