@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -26,6 +27,11 @@ all_dtypes = st.one_of(float_dtypes, integer_dtypes)
 ties = st.sampled_from(["first", "last", "all", "split"])
 nan_policies = st.sampled_from(["propagate", "ignore"])
 seeds = st.integers(0, 2**32 - 1)
+
+
+def examples(count: int) -> settings:
+    """A property that draws ``count`` examples by default, and in every other profile as many times more or fewer."""
+    return settings(max_examples=max(1, count * settings.default.max_examples // 200))
 
 
 class Window(NamedTuple):
@@ -121,6 +127,22 @@ def _sprinkled(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype
     return np.where(rng.random(shape) < 0.1, _special(rng, shape, dtype), values)
 
 
+def _infinities(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Ordinary values and one to three infinities, of one sign mostly: sums that are infinite, not NaN."""
+    values = rng.standard_normal(shape).astype(dtype)
+    sign = rng.choice([1.0, -1.0])
+    for _ in range(int(rng.integers(1, 4)) if values.size else 0):
+        values[tuple(rng.integers(0, n) for n in shape)] = sign * np.inf
+        sign = -sign if rng.random() < 0.2 else sign
+    return values
+
+
+def _overflowing(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Numbers near the largest one: partial sums overflow, whole sums may not."""
+    top = float(ml_dtypes.finfo(dtype).max)
+    return (rng.choice([1.0, -1.0, 0.5, -0.5, 2.0**-40], shape) * rng.uniform(0.9, 1.0, shape) * top).astype(dtype)
+
+
 _FILLS: tuple[Callable[[np.random.Generator, tuple[int, ...], np.dtype[Any]], Array], ...] = (
     lambda rng, shape, dtype: rng.standard_normal(shape).astype(dtype),
     lambda rng, shape, dtype: rng.integers(-2, 3, shape).astype(dtype),
@@ -128,11 +150,13 @@ _FILLS: tuple[Callable[[np.random.Generator, tuple[int, ...], np.dtype[Any]], Ar
     _spread,
     _special,
     _sprinkled,
+    _infinities,
+    _overflowing,
 )
 
 
 def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """An array of one of several kinds of values: ordinary, with many ties, zeros of both signs, wide, special."""
+    """An array of one of several kinds of values: ordinary, with many ties, zeros of both signs, wide, infinite."""
     shape = tuple(shape)
     if dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)

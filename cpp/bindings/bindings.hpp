@@ -4,13 +4,22 @@
 #include <nanobind/nanobind.h>
 
 #include "halfulp/float_environment.hpp"
+#include "halfulp/interrupt.hpp"
 
 namespace halfulp::bindings {
 
-// While kernels run: other Python threads go on, and this one rounds to nearest with gradual underflow.
+// Throws what a signal's handler raised, such as KeyboardInterrupt. Handlers run on Python's main thread alone.
+inline void ask_for_signals() {
+  const nanobind::gil_scoped_acquire hold;
+  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+// While kernels run: other Python threads go on, signals are heard, and this thread rounds to nearest with gradual
+// underflow.
 class KernelScope {
   nanobind::gil_scoped_release release_;
   DefaultFloatEnvironment environment_;
+  InterruptScope interrupts_{ask_for_signals};
 };
 
 void register_errors(nanobind::module_& module);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "halfulp/error.hpp"
+#include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/stream_kernels.hpp"
 #include "max_nan.hpp"
@@ -88,6 +89,7 @@ struct Piece {
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    poll_interrupts();
     if (plan_ != &plan) {
       plan_ = &plan;
       engine_ = make_bins(plan, plane);

@@ -7,6 +7,7 @@
 
 #include "halfulp/error.hpp"
 #include "halfulp/exact_sum.hpp"
+#include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/stream_kernels.hpp"
 #include "max_pullback.hpp"
@@ -267,6 +268,7 @@ void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& 
   parallel_for(layout.groups * parts, std::max<Index>(1, kCellsPerThread * parts / cells), [&](Index begin, Index end) {
     Worker worker(plan, plane_of(begin / parts));
     for (Index unit = begin; unit < end;) {
+      poll_interrupts();
       const Index group = unit / parts, first = unit % parts, stop = std::min(parts, first + (end - unit));
       worker.pull(plane_of(group), rows * first / parts, rows * stop / parts);
       unit += stop - first;

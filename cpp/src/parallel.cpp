@@ -1,6 +1,7 @@
 #include "halfulp/parallel.hpp"
 
 #include "halfulp/float_environment.hpp"
+#include "halfulp/interrupt.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -36,9 +37,16 @@ class FirstException {
   void guard(F&& f) noexcept {
     try {
       f();
+    } catch (const Interrupted&) {  // of no account beside what interrupted the caller
+      const std::lock_guard lock(mutex_);
+      if (!exception_) {
+        exception_ = std::current_exception();
+        interrupted_ = true;
+      }
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (!exception_) exception_ = std::current_exception();
+      if (!exception_ || interrupted_) exception_ = std::current_exception();
+      interrupted_ = false;
     }
   }
   void rethrow() const {
@@ -48,6 +56,7 @@ class FirstException {
  private:
   std::mutex mutex_;
   std::exception_ptr exception_;
+  bool interrupted_ = false;
 };
 
 bool inside_parallel_region() noexcept {
@@ -110,12 +119,14 @@ void parallel_for(std::int64_t n, std::int64_t grain,
     return;
   }
   FirstException failure;
+  InterruptScope* const scope = current_interrupt_scope();
   run_parts(threads, [&](int part) {
     // n * part / threads without overflow
     const std::int64_t share = n / threads, rest = n % threads;
     const std::int64_t begin = share * part + std::min<std::int64_t>(part, rest);
     const std::int64_t end = begin + share + (part < rest ? 1 : 0);
     const DefaultFloatEnvironment environment;
+    const JoinInterruptScope join(scope);
     failure.guard([&] { body(begin, end); });
   });
   failure.rethrow();

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "smooth_block.hpp"
 #include "smooth_pass.hpp"
@@ -39,6 +40,7 @@ void over_bands(const SmoothPlan& plan, const ArrayView& x, Body body) {
     SmoothBlock<T> block(plan);
     SmoothPass<T> pass(plan, x);
     for (Index item = begin; item < end; ++item) {
+      poll_interrupts();
       const Index first = item % bands * band_rows;
       body(block, pass, SmoothBand{item / bands, first, std::min(first + band_rows, rows)});
     }
@@ -109,6 +111,7 @@ std::vector<Index> smooth_vjp(const SmoothPlan& plan, const ArrayView& x, const 
       SmoothBlock<T> block(plan);
       SmoothPass<T> pass(plan, x);
       for (Index plane = begin; plane < end; ++plane) {
+        poll_interrupts();
         std::vector<Index> left;
         if (!block.vjp(plane, x, cotangent, dx, left)) left = numbers(0, cell_count(plan));
         all.add(pass.vjp(plane, left, cotangent, dx));

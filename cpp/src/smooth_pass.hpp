@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "halfulp/exact_sum.hpp"
+#include "halfulp/interrupt.hpp"
 #include "smooth_window.hpp"
 
 namespace halfulp {
@@ -203,6 +204,7 @@ class SmoothPass {
       n = 0;
     };
     for (const Index o : some) {
+      poll_interrupts();
       window_.find(plan_, o);
       gather(from, cells_);
       if (!prepare(o, n)) continue;
@@ -299,6 +301,7 @@ template <class T>
 std::vector<Index> SmoothPass<T>::windows_of(const std::vector<Index>& some) const {
   std::vector<Index> all, outputs, wider;
   for (const Index cell : some) {
+    poll_interrupts();
     outputs.assign(1, 0);
     Index rest = cell, stride = 1;
     for (std::size_t a = plan_.axes.size(); a-- > 0;) {

@@ -1,6 +1,7 @@
 #include "whole_planes.hpp"
 
 #include "halfulp/exact_sum.hpp"
+#include "halfulp/interrupt.hpp"
 
 namespace halfulp {
 
@@ -71,13 +72,16 @@ bool WholePlanes<T>::bounded_quotient(double sum, const MagnitudeRange& range, T
 // Exponents that range too far for plain sums: in two parts, or cell by cell.
 template <class T>
 T WholePlanes<T>::exact_mean(const T* x) const {
+  poll_interrupts();
   double sum = 0.0, low = 0.0;
   typename ExactSums<T>::terms exact;
   if (range_.template exact_pair<T>(kernels_.sum_all[1](x, cells_, {&sum, &low, nullptr}))) {
     exact.add(sum);
     if (low != 0.0) exact.add(low);
   } else {
+    unsigned calls = 0;
     for (Index i = 0; i < cells_; ++i) {
+      poll_interrupts_seldom(calls);
       if constexpr (std::is_same_v<T, double>)
         exact.add(x[i]);
       else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/stream_kernels.hpp"
 #include "whole_planes.hpp"
@@ -74,6 +75,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
     WindowBlock<T> block(plan, layout);
     LineWorker<T> worker(lines);
     for (Index item = begin; item < end; ++item) {
+      poll_interrupts();
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
       const Index plane = group / b.lane_count, lane = group % b.lane_count * b.lane_step;
       const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.experimental
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import halfulp as hu
@@ -15,6 +15,7 @@ import halfulp.jax
 from tests.strategies import (
     all_dtypes,
     assert_same_bits,
+    examples,
     float_dtypes,
     leading_axes,
     nan_policies,
@@ -55,7 +56,7 @@ def poolings(draw: st.DrawFn) -> tuple[Any, tuple[int, ...]]:
     return record, window.spatial
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(poolings(), leading_axes, float_dtypes, seeds)
 def test_pooling_and_its_derivatives(
     case: tuple[Any, tuple[int, ...]], leading: tuple[int, ...], dtype: np.dtype[Any], seed: int
@@ -74,7 +75,7 @@ def test_pooling_and_its_derivatives(
     assert_same_bits(np.asarray(dx), pullback(g)[0], "cotangent")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(windows(), leading_axes, all_dtypes, ties, nan_policies, seeds)
 def test_hard_max_of_every_element_type_with_indices(
     window: Any, leading: tuple[int, ...], dtype: np.dtype[Any], tie: str, nan: str, seed: int
@@ -88,7 +89,7 @@ def test_hard_max_of_every_element_type_with_indices(
     assert_same_bits(np.asarray(found), indices, "indices")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(windows(max_ndim=2), st.integers(0, 2), st.integers(1, 2), float_dtypes, st.booleans(), seeds)
 def test_convolution_and_its_derivatives(
     window: Any, batch: int, groups: int, dtype: np.dtype[Any], transposed: bool, seed: int

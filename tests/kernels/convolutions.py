@@ -84,6 +84,55 @@ def cases(draw: st.DrawFn, transposed: bool, max_ndim: int = 4) -> Case:
     return Case(op, (array(x), array(weight), bias), tangents, array(out))
 
 
+@st.composite
+def long_cases(draw: st.DrawFn, transposed: bool) -> Case:
+    """Sums as kernels of every instruction set cut them: a last axis of 28 to 70 taps, or 60 to 140 channels."""
+    rng = np.random.default_rng(draw(seeds))
+    dtype, layout, ndim = draw(float_dtypes), draw(layouts), draw(st.sampled_from([1, 1, 2]))
+    wide = draw(st.booleans())
+    taps = draw(st.integers(1, 3) if wide else st.sampled_from([28, 31, 32, 33, 40, 63, 64, 65, 70]))
+    deep = draw(st.sampled_from([60, 63, 64, 65, 96, 127, 128, 129, 140])) if wide else draw(st.integers(1, 3))
+    other = draw(st.sampled_from([1, 2, 9, 17]))
+    groups = draw(st.sampled_from([1, 1, 1, 2]))
+    kernel = (*(draw(st.integers(1, 2)) for _ in range(ndim - 1)), taps)
+    stride, dilation = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2]))
+    pairs = tuple((draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(ndim))
+    kind = ConvTranspose if transposed else Conv
+    op: Conv | ConvTranspose = kind(ndim, stride=stride, padding=pairs, dilation=dilation, groups=groups)
+    extra = tuple(draw(st.integers(0, 9 if axis == ndim - 1 else 2)) for axis in range(ndim))
+    if transposed:
+        spatial = tuple(e + 3 for e in extra)
+        weight, x = (groups * deep, other, *kernel), (groups * deep, *spatial)
+    else:
+        spatial = tuple(dilation * (k - 1) + 1 + e for k, e in zip(kernel, extra, strict=True))
+        weight, x = (groups * other, deep, *kernel), (groups * deep, *spatial)
+
+    def array(shape: tuple[int, ...]) -> Array:
+        with np.errstate(all="ignore"):
+            return in_layout(random_array(rng, shape, dtype), layout)
+
+    try:
+        out = op.output_shape(x, weight)
+    except HalfulpError:
+        op = kind(ndim, groups=groups)
+        out = op.output_shape(x, weight)
+    tangents = (array(x) if draw(st.booleans()) else None, array(weight) if draw(st.booleans()) else None, None)
+    bias = array((groups * other,)) if draw(st.booleans()) else None
+    return Case(op, (array(x), array(weight), bias), tangents, array(out))
+
+
+def check_fast_specials(case: Case) -> None:
+    """``precision="fast"`` has infinities and NaNs where the exact sums of terms far from overflow have them."""
+    if case.op.precision == "correct" and any(
+        a is not None and (np.abs(a[np.isfinite(a)].astype(np.float64)) > 100).any() for a in case.inputs
+    ):
+        return
+    fast = kernels.forward(replace(case.op, precision="fast"), case.inputs)
+    exact = spec.forward(case.op, *case.inputs)
+    for special in (np.isnan, np.isposinf, np.isneginf):
+        assert np.array_equal(special(fast.astype(np.float64)), special(exact.astype(np.float64))), case.op
+
+
 def check_against_spec(case: Case) -> None:
     """Value, JVP and VJP have the bits of the specification."""
     op, inputs, tangents, cotangent = case

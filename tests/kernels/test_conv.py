@@ -8,14 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import halfulp as hu
 from halfulp import DTypeError, PolicyError, ShapeError, _core, kernels, spec
 from halfulp.records import Conv
-from tests.kernels.convolutions import Case, cases, check_against_spec, check_fast, products
-from tests.strategies import FLOATS, Array, assert_same_bits, seeds
+from tests.kernels.convolutions import (
+    Case,
+    cases,
+    check_against_spec,
+    check_fast,
+    check_fast_specials,
+    long_cases,
+    products,
+)
+from tests.strategies import FLOATS, Array, assert_same_bits, examples, seeds
 
 
 @given(cases(transposed=False))
@@ -23,10 +31,26 @@ def test_value_jvp_and_vjp_have_the_bits_of_the_specification(case: Case) -> Non
     check_against_spec(case)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases(transposed=False))
 def test_fast_stays_within_its_bound(case: Case) -> None:
     check_fast(case)
+
+
+@pytest.mark.usefixtures("restore")
+@examples(30)
+@given(long_cases(transposed=False), st.sampled_from(_core.available_isas()))
+def test_long_kernels_and_many_channels_on_every_instruction_set(case: Case, isa: str) -> None:
+    _core.set_isa(isa)
+    check_against_spec(case)
+
+
+@pytest.mark.usefixtures("restore")
+@examples(10)
+@given(long_cases(transposed=False), st.sampled_from(_core.available_isas()))
+def test_fast_has_infinities_and_nans_where_the_exact_sums_have(case: Case, isa: str) -> None:
+    _core.set_isa(isa)
+    check_fast_specials(case)
 
 
 # Sums longer than a block, more channels than a chunk of panels, more positions than a tile, several stagings.
@@ -162,7 +186,7 @@ def test_threads_and_batch_splits_do_not_change_a_bit(dtype: np.dtype[Any], prec
 
 
 @pytest.mark.usefixtures("restore")
-@settings(max_examples=40)
+@examples(40)
 @given(cases(transposed=False))
 def test_every_instruction_set_has_the_bits_of_the_specification(case: Case) -> None:
     for isa in _core.available_isas():
@@ -186,7 +210,7 @@ def test_every_instruction_set_on_several_tiles(isa: str, dtype: np.dtype[Any]) 
 
 
 @given(seeds, st.booleans())
-@settings(max_examples=20)
+@examples(20)
 def test_outputs_keep_the_layout_of_channels_last(seed: int, last: bool) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((2, 9, 7, 5)).astype(np.float32)
@@ -279,3 +303,45 @@ def test_infinite_cotangents_over_padding_are_not_terms(precision: str, groups: 
     op = Conv(2, padding=1, groups=groups, precision=precision)
     found = op.vjp(x, weight)[1](cotangent)[1]
     assert_same_bits(found, spec.vjp(op, (x, weight, None), cotangent)[1])
+
+
+@pytest.mark.usefixtures("restore")
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_cell_under_a_long_kernel(isa: str, dtype: np.dtype[Any], value: float) -> None:
+    _core.set_isa(isa)
+    x = np.ones((1, 40), dtype)
+    x[0, 0] = value
+    output = hu.conv1d(x, np.ones((1, 1, 32), dtype))
+    assert output[0, 0] == value
+    assert (output[0, 1:] == 32).all()
+
+
+INTERRUPT = """
+import os, signal, threading, time, numpy as np, halfulp as hu
+rng = np.random.default_rng(0)
+def wide(*shape):
+    return np.ldexp(rng.standard_normal(shape), rng.integers(-400, 400, shape))
+x, w = wide(2, 64, 64, 64), wide(64, 64, 5, 5)
+x[:, 1::2], w[:, 1::2] = x[:, ::2], -w[:, ::2]
+hu.kernels.set_num_threads(THREADS)
+sent = []
+def send():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.3, send).start()
+try:
+    hu.Conv(2)(x, w)
+    print("finished")
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - sent[0] < 1)
+assert hu.conv1d(np.ones((1, 3)), np.ones((1, 1, 2))).tolist() == [[2.0, 2.0]]
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_hard_convolution_within_a_second(threads: int) -> None:
+    code = INTERRUPT.replace("THREADS", str(threads))
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert run.stdout.split() == ["interrupted", "True"]

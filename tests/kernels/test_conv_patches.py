@@ -7,13 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from halfulp import _core, kernels, spec
 from halfulp.records import Conv, ConvTranspose
 from tests.kernels.convolutions import Case, check_against_spec, products
-from tests.strategies import Array, assert_same_bits, in_layout, layouts, seeds
+from tests.strategies import Array, assert_same_bits, examples, in_layout, layouts, seeds
 
 DTYPES = [np.dtype("float16"), np.dtype(ml_dtypes.bfloat16), np.dtype("float32")]
 
@@ -105,7 +105,7 @@ def patch_cases(draw: st.DrawFn) -> Case:
     return Case(op, (x, weight, bias), tangents, array(op.output_shape(x_shape, w_shape)))
 
 
-@settings(max_examples=6)
+@examples(6)
 @given(patch_cases())
 def test_value_jvp_and_vjp_have_the_bits_of_the_specification(case: Case) -> None:
     check_against_spec(case)

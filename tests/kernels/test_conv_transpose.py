@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
-from halfulp import ShapeError
+from halfulp import ShapeError, _core
 from halfulp.records import Conv, ConvTranspose
-from tests.kernels.convolutions import Case, cases, check_against_spec, check_fast
-from tests.strategies import FLOATS, assert_same_bits
+from tests.kernels.convolutions import Case, cases, check_against_spec, check_fast, check_fast_specials, long_cases
+from tests.strategies import FLOATS, assert_same_bits, examples
 
 
 @given(cases(transposed=True))
@@ -19,10 +20,26 @@ def test_value_jvp_and_vjp_have_the_bits_of_the_specification(case: Case) -> Non
     check_against_spec(case)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases(transposed=True))
 def test_fast_stays_within_its_bound(case: Case) -> None:
     check_fast(case)
+
+
+@pytest.mark.usefixtures("restore")
+@examples(20)
+@given(long_cases(transposed=True), st.sampled_from(_core.available_isas()))
+def test_long_kernels_and_many_channels_on_every_instruction_set(case: Case, isa: str) -> None:
+    _core.set_isa(isa)
+    check_against_spec(case)
+
+
+@pytest.mark.usefixtures("restore")
+@examples(10)
+@given(long_cases(transposed=True), st.sampled_from(_core.available_isas()))
+def test_fast_has_infinities_and_nans_where_the_exact_sums_have(case: Case, isa: str) -> None:
+    _core.set_isa(isa)
+    check_fast_specials(case)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

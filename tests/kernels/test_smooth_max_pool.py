@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 import halfulp as hu
 from halfulp import _core
+from halfulp.kernels import _fractions
+from halfulp.numbers import flint
+from halfulp.spec import _smooth_identity
+from halfulp.spec._smooth_identity import side_of
 from tests import strategies as draw
 
 CASES = 3
@@ -72,6 +76,67 @@ def test_windows_match_the_specification(window: draw.Window, leading: tuple[int
         dtype = rng.choice(np.array(draw.FLOATS, dtype=object))
         shape = leading + window.spatial
         check_case(op, values(rng, shape, dtype), values(rng, shape, dtype), rng)
+
+
+@st.composite
+def cancelling_pullbacks(rnd: st.DrawFn) -> tuple[Any, Any, Any]:
+    """Many overlapping windows under one high cell or a ramp, cotangents that add up to nothing: nothing is left of the
+    leading terms, or of the terms after them."""
+    rng = np.random.default_rng(rnd(draw.seeds))
+    dtype = rnd(draw.float_dtypes)
+    kernel = rnd(st.integers(2, 11))
+    x = rng.standard_normal(2 * kernel - 1) if rnd(st.booleans()) else rng.integers(-2, 3, 2 * kernel - 1) * 1.0
+    shape = rnd(st.sampled_from(["peak", "ramp", "plain"]))
+    x[kernel - 1] = 5 if shape == "peak" else x[kernel - 1]
+    x = np.arange(2 * kernel - 1) * 0.5 if shape == "ramp" else x
+    beta = rnd(st.sampled_from([1.0, 10.0, 100.0, -100.0, 1e3, 1e4, -1e4]))
+    op = hu.SmoothMaxPool((kernel,), beta, stride=1, padding=rnd(st.sampled_from([0, kernel // 2])))
+    outputs = op.output_shape(x.shape)
+    signs = np.resize([1.0, -1.0], outputs) if rnd(st.booleans()) else rng.choice([1.0, -1.0, 2.0, 0.0], outputs)
+    return op, x.astype(dtype), signs.astype(dtype)
+
+
+@draw.examples(100)
+@given(cancelling_pullbacks())
+def test_pullbacks_that_cancel_match_the_specification(case: tuple[Any, Any, Any]) -> None:
+    op, x, g = case
+    draw.assert_same_bits(op.vjp(x)[1](g)[0], hu.spec.vjp(op, (x,), g)[0], f"{op} at {x} of {g}")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ten_windows_that_cancel_need_no_products_of_all_denominators(seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal(19, dtype="f4")
+    x[9] = 5
+    op, g = hu.SmoothMaxPool((10,), 1e3, stride=1), np.array([1, -1] * 5, "f4")
+    draw.assert_same_bits(op.vjp(x)[1](g)[0], hu.spec.vjp(op, (x,), g)[0])
+
+
+@draw.examples(100)
+@given(draw.seeds)
+def test_the_side_of_a_sum_of_fractions_is_that_of_its_numerator(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    terms = {}
+    for _ in range(int(rng.integers(1, 5))):
+        exponents = sorted({flint.fmpq(int(n), 2) for n in rng.integers(-4, 5, int(rng.integers(1, 4)))})
+        key = tuple((a, flint.fmpq(int(rng.integers(1, 3)))) for a in exponents)
+        terms[key] = flint.fmpq(int(rng.choice([-2, -1, 1, 2])))
+    boundary = flint.fmpq(int(rng.integers(-2, 3)), 2)
+
+    def side(precision: int, ball: Any) -> int:
+        before, flint.ctx.prec = flint.ctx.prec, precision
+        try:
+            value = ball()
+        finally:
+            flint.ctx.prec = before
+        return 1 if value > 0 else -1 if value < 0 else 0
+
+    expected = side_of({frozenset(key): g for key, g in terms.items()}, boundary)
+    assert _fractions.sign(list(terms.items()), boundary, side) == expected
+    assert _smooth_identity._vanishes({frozenset(key): g for key, g in terms.items()}, boundary) == (expected == 0)
+    if expected:
+        division = _fractions._Division(list(terms.items()), boundary)
+        division.advance(50)
+        assert side(512, division.ball) == expected
 
 
 @pytest.mark.parametrize(("low", "lower"), [(-709.0, -710.0), (-709.0, -709.5), (-700.0, -709.0), (-744.0, -746.0)])

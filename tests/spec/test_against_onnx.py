@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
 from tests import strategies as draw
+from tests.strategies import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-EXAMPLES = settings(max_examples=25)
+EXAMPLES = examples(25)
 MODES = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
 

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import halfulp as hu
 from tests import strategies as draw
+from tests.strategies import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what PyTorch warns about is not ours
-EXAMPLES = settings(max_examples=25)
+EXAMPLES = examples(25)
 
 
 def assert_close(found: Any, expected: torch.Tensor) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from flint import arb
-from hypothesis import given, settings
+from hypothesis import given
 
 import halfulp as hu
 from tests import exact
 from tests import strategies as draw
 from tests.exact import Array, Case, Dual, equal, mapped, rationals
+from tests.strategies import examples
 
 
 def through_duals(case: Case, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]) -> Array:
@@ -34,7 +35,7 @@ def test_duals_of_equal_value_leave_the_choice_to_the_tie_rule(case: Case, seed:
     assert equal(hu.spec.jvp(case.op, primals, tangents)[1], through_duals(case, primals, tangents))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(exact.smooth_pools, draw.seeds)
 def test_smooth_max(case: Case, seed: int) -> None:
     rng = np.random.default_rng(seed)

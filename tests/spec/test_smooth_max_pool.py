@@ -14,7 +14,7 @@ import mpmath
 import numpy as np
 import pytest
 from flint import arb, fmpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import halfulp as hu
@@ -22,7 +22,7 @@ from tests import exact, miniature
 from tests import strategies as draw
 from tests.exact import Case, mapped, objects
 from tests.miniature import nearest, term, total
-from tests.strategies import assert_same_bits
+from tests.strategies import assert_same_bits, examples
 
 NAN, INF = math.nan, math.inf
 DIGITS = 300
@@ -121,7 +121,7 @@ def agree(found: Any, expected: list[float | None], dtype: Any) -> None:
     assert_same_bits(flat[keep], np.array([expected[i] for i in keep], np.float64).astype(dtype))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(exact.smooth_pools, draw.float_dtypes, draw.seeds)
 def test_floats_are_correctly_rounded(case: Case, dtype: Any, seed: int) -> None:
     rng, op, shape = np.random.default_rng(seed), case.op, case.shapes[0]
@@ -151,7 +151,7 @@ def test_floats_are_correctly_rounded(case: Case, dtype: Any, seed: int) -> None
     agree(pulled, back, dtype)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(exact.smooth_pools, draw.seeds)
 def test_between_the_maximum_and_the_maximum_plus_log_n_over_beta(case: Case, seed: int) -> None:
     """For beta > 0; for beta < 0 it is a smooth minimum, and the bounds are mirrored."""
@@ -188,7 +188,7 @@ def test_it_tends_to_the_maximum_from_above(cells: list[int]) -> None:
     assert abs(before - max(cells)) < 1e-9
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(exact.smooth_pools, draw.seeds)
 def test_adjointness_and_weights_over_balls(case: Case, seed: int) -> None:
     rng, op, shape = np.random.default_rng(seed), case.op, case.shapes[0]
@@ -205,7 +205,7 @@ def test_adjointness_and_weights_over_balls(case: Case, seed: int) -> None:
     assert all(not p > 1 and not p < 0 for p in hu.spec.jvp(op, (x,), (ones,))[1].ravel())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(exact.smooth_pools, draw.seeds)
 def test_balls_agree_with_correctly_rounded_doubles(case: Case, seed: int) -> None:
     """Two programs: the formula over balls, and the enclosures that decide a rounding."""

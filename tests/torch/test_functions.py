@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -20,6 +20,7 @@ import halfulp as hu
 import halfulp.torch as ht
 from halfulp.errors import HalfulpError
 from halfulp.torch._tensors import as_array, as_tensor
+from tests.strategies import examples
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAN = float("nan")
@@ -78,7 +79,7 @@ def test_integers_have_maxima(dtype: torch.dtype) -> None:
 windows = st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(0, 2), st.integers(1, 3), st.booleans())
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(size=st.integers(1, 9), window=windows, seed=st.integers(0, 99))
 def test_every_window_is_accepted_and_refused_as_by_pytorch(
     size: int, window: tuple[int, int, int, int, bool], seed: int
@@ -112,7 +113,7 @@ def outcome(function: Any, tensors: list[torch.Tensor], arguments: tuple[Any, ..
     return [output, *torch.autograd.grad(output.pow(2).sum(), leaves)]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     sizes=st.tuples(st.integers(1, 6), st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2)),
     stride=st.integers(1, 3),

@@ -11,6 +11,7 @@
 #include "plan.hpp"
 #include "halfulp/dtype.hpp"
 #include "halfulp/exact_sum.hpp"
+#include "halfulp/interrupt.hpp"
 
 namespace halfulp::conv {
 
@@ -136,6 +137,7 @@ class ZeroTerms {
 // first.
 template <class T, class Walk>
 T round_products(const Walk& walk, const double* bias) {
+  poll_interrupts();
   if constexpr (!std::is_same_v<T, double>) {
     TwofoldTerms sum;
     T result;
@@ -147,7 +149,9 @@ T round_products(const Walk& walk, const double* bias) {
     if (sum.round(result)) return result;
   }
   typename ExactSums<T>::products sum;
+  unsigned runs = 0;
   walk([&](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+    poll_interrupts_seldom(runs);
     for (Index i = 0; i < n; ++i) sum.add_product(as_double(a[i * a_stride]), as_double(b[i * b_stride]));
     return true;
   });

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "halfulp/array.hpp"
+#include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 
 namespace halfulp::conv {
@@ -18,7 +19,10 @@ void run_tasks(Index count, const F& task) {
   parallel_for(threads, 1, [&](Index begin, Index end) {
     Workspace workspace;
     for (Index thread = begin; thread < end; ++thread)
-      for (Index i = thread; i < count; i = next++) task(workspace, i);
+      for (Index i = thread; i < count; i = next++) {
+        poll_interrupts();
+        task(workspace, i);
+      }
   });
 }
 

@@ -3,12 +3,12 @@
 Multiplying out all denominators would take a time that grows exponentially with their number. Instead
 
 * whether the number is zero is asked modulo a prime. Every exponent is an integer multiple n of one rational r, and
-  exp(r) is transcendental, so the number is zero if and only if the rational function sum(g / sum(c * t**n)) - m is. Its
-  numerator has a degree below ``degree`` and coefficients below ``height``; modulo a prime above both it is nonzero if
-  it is, and then a random t is a root with a probability of at most degree / prime < 2**-128. A value that is not zero
-  proves that the number is not;
-* the sign of a number that is not zero comes from long division of 1 by D, largest exponentials first. The quotients are
-  exact sums of exponentials in which what cancels is gone, however far below the rest the next term lies; what is left
+  exp(r) is transcendental, so the number is zero if and only if the rational function sum(g / sum(c * t**n)) - m is.
+  Its numerator has a degree below ``degree`` and coefficients below ``height``; modulo a prime above both it is nonzero
+  if it is, and then a random t is a root with a probability of at most degree / prime < 2**-128. A value that is not
+  zero proves that the number is not;
+* the sign of a number that is not zero comes from long division of 1 by D, largest exponentials first. The quotients
+  are exact sums of exponentials in which what cancels is gone, however far below the rest the next term lies; what is left
   of the division is enclosed in a ball. Few and short denominators are multiplied out after all.
 """
 

@@ -10,7 +10,7 @@ from halfulp.numbers._rounding import round_rational
 
 
 def factors(number: Any, dtype: Any) -> list[float]:
-    """Finite floats of a dtype whose product is a number, rounded once: one factor if the number is in the dtype's range.
+    """Finite floats of a dtype whose product is a number, rounded once; one factor if it is in the dtype's range.
 
     To multiply by them one after the other gives 0 for 0, and an infinity only where the product overflows, also if the
     number itself is beyond the dtype's largest one or below its smallest.
