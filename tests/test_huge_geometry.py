@@ -14,14 +14,16 @@ import numpy as np, halfulp as hu
 P = 2**EXPONENT
 z, e = np.zeros(4, "f4"), np.zeros((0, 4), "f4")
 zc, w, view = z[None], np.ones((1, 1, 2), "f4"), np.broadcast_to(np.float32(0), (P,))
-ops = [make((2,), padding=((P, P),)) for make in (hu.MaxPool, hu.AvgPool, lambda k, padding: hu.SmoothMaxPool(k, 1.0, padding=padding))]
+pads = ((P, P),)
+ops = [hu.MaxPool((2,), padding=pads), hu.AvgPool((2,), padding=pads), hu.SmoothMaxPool((2,), 1.0, padding=pads)]
 calls = [lambda op=op, x=x: op(x) for op in ops for x in (z, e)]
 calls += [lambda op=op: op.vjp(z) for op in ops] + [lambda op=op: op.jvp((z,), (z,)) for op in ops]
 calls += [lambda op=op: hu.spec.forward(op, z) for op in ops]
 calls += [lambda make=make: make((P,))(z) for make in (hu.AdaptiveMaxPool, hu.AdaptiveAvgPool)]
-calls += [lambda: hu.max_pool1d(view, 2), lambda: hu.max_pool1d(view, 2, return_indices=True), lambda: hu.avg_pool1d(view, 2)]
+calls += [lambda: hu.max_pool1d(view, 2), lambda: hu.max_pool1d(view, 2, return_indices=True)]
+calls += [lambda: hu.avg_pool1d(view, 2), lambda: hu.conv_transpose1d(zc, w, stride=P)]
 calls += [lambda: hu.smooth_max_pool1d(view, 2, 1.0), lambda: hu.conv1d(view[None], w)]
-calls += [lambda: hu.conv1d(zc, w, padding=P), lambda: hu.Conv(1, padding=P).vjp(zc, w), lambda: hu.conv_transpose1d(zc, w, stride=P)]
+calls += [lambda: hu.conv1d(zc, w, padding=P), lambda: hu.Conv(1, padding=P).vjp(zc, w)]
 calls += [lambda: hu.Conv(1, padding=P).jvp((zc, w), (zc, None)), lambda: hu.spec.forward(hu.Conv(1, padding=P), zc, w)]
 for i, call in enumerate(calls):
     try:

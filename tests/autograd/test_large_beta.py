@@ -1,4 +1,4 @@
-"""Second derivatives of smooth max for a beta beyond the range of the dtype: finite on the tape, in JAX and in PyTorch."""
+"""Second derivatives of smooth max for a beta beyond the range of the dtype are finite: tape, JAX and PyTorch."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ Multiplying out all denominators would take a time that grows exponentially with
   if it is, and then a random t is a root with a probability of at most degree / prime < 2**-128. A value that is not
   zero proves that the number is not;
 * the sign of a number that is not zero comes from long division of 1 by D, largest exponentials first. The quotients
-  are exact sums of exponentials in which what cancels is gone, however far below the rest the next term lies; what is left
-  of the division is enclosed in a ball. Few and short denominators are multiplied out after all.
+  are exact sums of exponentials in which what cancels is gone, however far below the rest the next term lies; what is
+  left of the division is enclosed in a ball. Few and short denominators are multiplied out after all.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The number times the product of all S is a sum of exponentials, which vanishes only if it is empty. It is formed where
 that is affordable. Otherwise a random evaluation decides whether it is empty: all exponents are integer multiples of
 one rational r, so in t = exp(r) it is a polynomial, and a polynomial that is not zero is so at nearly every t of a
-large prime field. If it is not, the fractions are expanded in powers of their smaller terms, exactly, and the rest of the
-series is enclosed in a ball, to ever higher order and precision.
+large prime field. If it is not, the fractions are expanded in powers of their smaller terms, exactly, and the rest of
+the series is enclosed in a ball, to ever higher order and precision.
 """
 
 from __future__ import annotations
