@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -27,11 +26,6 @@ all_dtypes = st.one_of(float_dtypes, integer_dtypes)
 ties = st.sampled_from(["first", "last", "all", "split"])
 nan_policies = st.sampled_from(["propagate", "ignore"])
 seeds = st.integers(0, 2**32 - 1)
-
-
-def examples(count: int) -> settings:
-    """A property that draws ``count`` examples by default, and in every other profile as many times more or fewer."""
-    return settings(max_examples=max(1, count * settings.default.max_examples // 200))
 
 
 class Window(NamedTuple):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from tests.strategies import examples
+from tests.scaling import examples
 
 HERE = Path(__file__).parent
 
 
 def test_no_property_pins_its_number_of_examples() -> None:
-    own = {"conftest.py", "strategies.py", Path(__file__).name}
+    own = {"conftest.py", "scaling.py", Path(__file__).name}
     word = "max_" + "examples="
     pinned = [p.name for p in HERE.rglob("*.py") if p.name not in own and word in p.read_text(encoding="utf-8")]
     assert pinned == []

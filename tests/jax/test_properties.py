@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import halfulp as hu
 import halfulp.jax
+from tests.scaling import examples
 from tests.strategies import (
     all_dtypes,
     assert_same_bits,
-    examples,
     float_dtypes,
     leading_axes,
     nan_policies,

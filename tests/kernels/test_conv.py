@@ -23,7 +23,8 @@ from tests.kernels.convolutions import (
     long_cases,
     products,
 )
-from tests.strategies import FLOATS, Array, assert_same_bits, examples, seeds
+from tests.scaling import examples
+from tests.strategies import FLOATS, Array, assert_same_bits, seeds
 
 
 @given(cases(transposed=False))

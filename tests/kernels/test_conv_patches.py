@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from halfulp import _core, kernels, spec
 from halfulp.records import Conv, ConvTranspose
 from tests.kernels.convolutions import Case, check_against_spec, products
-from tests.strategies import Array, assert_same_bits, examples, in_layout, layouts, seeds
+from tests.scaling import examples
+from tests.strategies import Array, assert_same_bits, in_layout, layouts, seeds
 
 DTYPES = [np.dtype("float16"), np.dtype(ml_dtypes.bfloat16), np.dtype("float32")]
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from halfulp import ShapeError, _core
 from halfulp.records import Conv, ConvTranspose
 from tests.kernels.convolutions import Case, cases, check_against_spec, check_fast, check_fast_specials, long_cases
-from tests.strategies import FLOATS, assert_same_bits, examples
+from tests.scaling import examples
+from tests.strategies import FLOATS, assert_same_bits
 
 
 @given(cases(transposed=True))

@@ -18,6 +18,7 @@ from halfulp.numbers import flint
 from halfulp.spec import _smooth_identity
 from halfulp.spec._smooth_identity import side_of
 from tests import strategies as draw
+from tests.scaling import examples
 
 CASES = 3
 
@@ -96,7 +97,7 @@ def cancelling_pullbacks(rnd: st.DrawFn) -> tuple[Any, Any, Any]:
     return op, x.astype(dtype), signs.astype(dtype)
 
 
-@draw.examples(100)
+@examples(100)
 @given(cancelling_pullbacks())
 def test_pullbacks_that_cancel_match_the_specification(case: tuple[Any, Any, Any]) -> None:
     op, x, g = case
@@ -111,7 +112,7 @@ def test_ten_windows_that_cancel_need_no_products_of_all_denominators(seed: int)
     draw.assert_same_bits(op.vjp(x)[1](g)[0], hu.spec.vjp(op, (x,), g)[0])
 
 
-@draw.examples(100)
+@examples(100)
 @given(draw.seeds)
 def test_the_side_of_a_sum_of_fractions_is_that_of_its_numerator(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 import halfulp as hu
 from tests import strategies as draw
-from tests.strategies import examples
+from tests.scaling import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 EXAMPLES = examples(25)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import halfulp as hu
 from tests import strategies as draw
-from tests.strategies import examples
+from tests.scaling import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what PyTorch warns about is not ours
 EXAMPLES = examples(25)

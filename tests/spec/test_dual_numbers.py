@@ -10,7 +10,7 @@ import halfulp as hu
 from tests import exact
 from tests import strategies as draw
 from tests.exact import Array, Case, Dual, equal, mapped, rationals
-from tests.strategies import examples
+from tests.scaling import examples
 
 
 def through_duals(case: Case, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]) -> Array:

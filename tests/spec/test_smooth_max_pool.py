@@ -22,7 +22,8 @@ from tests import exact, miniature
 from tests import strategies as draw
 from tests.exact import Case, mapped, objects
 from tests.miniature import nearest, term, total
-from tests.strategies import assert_same_bits, examples
+from tests.scaling import examples
+from tests.strategies import assert_same_bits
 
 NAN, INF = math.nan, math.inf
 DIGITS = 300

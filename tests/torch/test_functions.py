@@ -20,7 +20,7 @@ import halfulp as hu
 import halfulp.torch as ht
 from halfulp.errors import HalfulpError
 from halfulp.torch._tensors import as_array, as_tensor
-from tests.strategies import examples
+from tests.scaling import examples
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAN = float("nan")
