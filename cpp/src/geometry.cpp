@@ -71,7 +71,7 @@ bool too_large(const Axis& axis) noexcept {
 }
 
 // In bytes; without limit where it is not known.
-Index physical_memory() noexcept {
+Index ask_physical_memory() noexcept {
 #if defined(__unix__) || defined(__APPLE__)
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   if (pages > 0 && size > 0) return static_cast<Index>(pages) * size;
@@ -81,6 +81,12 @@ Index physical_memory() noexcept {
   if (GlobalMemoryStatusEx(&status)) return static_cast<Index>(status.ullTotalPhys);
 #endif
   return kLargest;
+}
+
+// Asked once: the question is a system call, and every call of an operator compares with the answer.
+Index physical_memory() noexcept {
+  static const Index bytes = ask_physical_memory();
+  return bytes;
 }
 
 std::vector<Index> each(std::span<const Axis> axes, Index (Axis::*quantity)() const noexcept) {

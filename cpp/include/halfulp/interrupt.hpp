@@ -28,6 +28,7 @@ class InterruptScope {
  private:
   Ask ask_;
   std::thread::id owner_;
+  unsigned long long looks_ = 0;
   std::chrono::steady_clock::time_point last_;
   std::atomic<bool> ended_{false};
   InterruptScope* outer_;
