@@ -32,8 +32,9 @@ examples:
   halfulp check torch --op conv --mode vjp --dtype float32 --cases 2000
   halfulp check my_kernels:backend --fail-on "shape,nan,ties,ulps>2"
 
-exit code: 0 if every subject meets what --fail-on asks, 1 if not, 2 for a
-wrong command line, 130 if interrupted"""
+exit code: 0 if every subject meets what --fail-on asks, 1 if not (a subject
+that answers no case does not), 2 for a wrong command line or a file that is
+no journal of this campaign, 130 if interrupted"""
 
 
 def add_to(commands: Any) -> None:
@@ -59,7 +60,7 @@ def _what(group: Any) -> None:
     group.add_argument(
         "--cases",
         type=_positive,
-        default=100,
+        default=200,
         metavar="N",
         help="cases per operator, mode and element type (default %(default)s)",
     )
@@ -139,13 +140,26 @@ def run(options: argparse.Namespace) -> int:
         return replay(options.subjects, options.replay, options.seed)
     console = Console()
     try:
+        _writable(options)
         result = _campaign(options, console)
+        _write(result, options)
     except (SubjectError, ValueError) as error:
         print(f"halfulp check: {error}", file=sys.stderr)
         return 2
-    _write(result, options)
     print_result(result, console, options.show, options.quiet)
     return 0 if result.passed else 1
+
+
+def _writable(options: argparse.Namespace) -> None:
+    """Refuse files that cannot be written before the work, and not after it."""
+    for flag in ("json", "junit", "report", "markdown", "journal"):
+        path: Path | None = getattr(options, flag)
+        if path is not None and path.is_dir():
+            raise ValueError(f"--{flag} {path}: is a folder; give the name of a file")
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ValueError(f"--{flag} {path}: there is no folder {path.absolute().parent}")
+    if options.scripts is not None and options.scripts.exists() and not options.scripts.is_dir():
+        raise ValueError(f"--scripts {options.scripts}: is a file; give the name of a folder")
 
 
 def _campaign(options: argparse.Namespace, console: Console) -> Result:

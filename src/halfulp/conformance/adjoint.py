@@ -14,7 +14,8 @@ import numpy as np
 from halfulp.conformance.fill import float_limits
 from halfulp.conformance.oracle import Oracle
 from halfulp.conformance.subjects import Subject
-from halfulp.conformance.verdict import Verdict, run_subject
+from halfulp.conformance.run import run_subject
+from halfulp.conformance.verdict import NOT_REPEATABLE, Verdict, repeats
 from halfulp.records import Array, Operator
 
 __all__ = ["judge_adjoint"]
@@ -38,16 +39,20 @@ def judge_adjoint(subject: Subject, op: Operator, label: str, oracle: Oracle) ->
         a.shape != b.shape for a, b in zip(cotangents, directions, strict=True)
     ):
         return None
-    if tangent.shape != arrays.cotangent.shape:
+    if tangent.shape != arrays.cotangent.shape or any(a.dtype != tangent.dtype for a in (*cotangents, *directions)):
         return None
     forward = _terms(arrays.cotangent, tangent)
     backward = [term for c, t in zip(cotangents, directions, strict=True) for term in _terms(c, t)]
-    if forward is None or any(term is None for term in backward):
+    if any(term is None for term in (*forward, *backward)):
         return None
     verdict = Verdict(tested={"adjoint"})
     size = sum(map(abs, forward)) + sum(map(abs, backward))
     allowed = size * Fraction(float(float_limits(tangent.dtype).eps)) * 64
     if abs(sum(forward) - sum(backward)) > allowed:
+        if not (
+            repeats(subject, asked, "jvp", arrays, (tangent,)) and repeats(subject, asked, "vjp", arrays, cotangents)
+        ):
+            return Verdict(tested={"reproducible"}, aspect="reproducible", name=NOT_REPEATABLE)
         verdict.aspect, verdict.name = "adjoint", "the VJP is not the transpose of the JVP"
         verdict.message = f"<g, J t> = {float(sum(forward))}, <Jᵀ g, t> = {float(sum(backward))}"
     return verdict

@@ -13,6 +13,7 @@ from typing import Any
 
 from halfulp.conformance.journal import Journal
 from halfulp.conformance.pool import Crash, Done, Pool
+from halfulp.conformance.report.coverage import coverage_of
 from halfulp.conformance.report.result import Demand, Reproducer, Result, SubjectResult
 from halfulp.conformance.subjects import Subject, SubjectError
 from halfulp.conformance.units import Plan, units_of
@@ -85,6 +86,8 @@ def check(
     plan = plan or Plan()
     began = time.monotonic()
     names = tuple(dict.fromkeys(subjects))
+    if not names or not units_of(plan):
+        raise SubjectError("nothing would be checked: give a subject, and operators, modes and types that go together")
     with _runner(plan, names, jobs, scheduler, case_timeout, memory_limit) as runner:
         versions = runner.versions()
         book = Journal(None if journal is None else Path(journal), plan, versions)
@@ -106,6 +109,7 @@ def check(
         finished=finished,
         date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         machine=_machine(),
+        coverage=coverage_of(plan, book.units),
     )
 
 

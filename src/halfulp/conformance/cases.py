@@ -46,7 +46,6 @@ MODES: Final = ("forward", "jvp", "vjp")
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 INTEGERS: Final = ("int8", "uint8", "int32", "int64")
 DTYPES: Final = (*FLOATS, *INTEGERS)
-LAYOUTS: Final = ("C", "channels_last", "negative_strides", "strided")
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -94,6 +93,8 @@ class Setting:
     fillings: tuple[Filling, ...]
     label: str = "drawn"
     layout: str = "C"
+    choice: tuple[tuple[str, Any], ...] = ()
+    """The options that a drawn setting was made of; empty for a curated one."""
 
     @property
     def output_shape(self) -> Shape:
@@ -142,7 +143,7 @@ def make_arrays(setting: Setting, filling: Filling, dtype: str) -> Arrays:
             primals.append(None)
             tangents.append(None)
             continue
-        primal = filled(filling.label, shape, kind, rng)
+        primal = filled(filling.label, shape, kind, rng, weight=position > 0)
         tangent = filled(filling.label, shape, kind, rng, derivative=True)
         primals.append(laid_out(primal, setting.layout) if position == 0 else primal)
         tangents.append(laid_out(tangent, setting.layout) if position == 0 else tangent)

@@ -26,8 +26,8 @@ from halfulp.records import (
 
 __all__ = ["corpus"]
 
-_STRUCTURE: Final = ("integers", "negative", "normal", "NaN")
-"""Fillings for settings whose difficulty is the geometry."""
+_STRUCTURE: Final = (("integers", "negative"), ("normal", "NaN"))
+"""Fillings for settings whose difficulty is the geometry; they take turns."""
 
 _NUMBERS: Final = tuple(tuple(FILLINGS)[i : i + 4] for i in range(0, len(FILLINGS), 4))
 """Every filling once, in groups, for settings whose difficulty is the numbers."""
@@ -139,8 +139,8 @@ def corpus(operator: str) -> tuple[Setting, ...]:
     'ceil_mode, partial last window'
     """
     structure = [
-        Setting(op, shapes, _fillings(label, _STRUCTURE), label, layout)
-        for label, op, shapes, layout in _entries(operator)
+        Setting(op, shapes, _fillings(label, _STRUCTURE[number % 2]), label, layout)
+        for number, (label, op, shapes, layout) in enumerate(_entries(operator))
     ]
     plain = _plain(operator)
     numbers = [

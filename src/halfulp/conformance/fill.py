@@ -10,7 +10,7 @@ import numpy as np
 
 from halfulp.records import Array, Shape
 
-__all__ = ["FILLINGS", "filled"]
+__all__ = ["FILLINGS", "TELLING", "TROUBLESOME", "filled"]
 
 Generator = np.random.Generator
 
@@ -120,6 +120,26 @@ def large_integers(shape: Shape, dtype: np.dtype[Any], rng: Generator) -> Array:
     return rng.integers(top // 2, top, shape).astype(dtype)
 
 
+def one_infinity(shape: Shape, dtype: np.dtype[Any], rng: Generator) -> Array:
+    """One infinity among ordinary numbers without zeros: a long sum that meets it is infinite, and not NaN."""
+    made = np.asarray(rng.choice([1.0, -1.0], shape) * rng.integers(1, 5, shape)).astype(dtype)
+    if made.size:
+        made.flat[int(rng.integers(made.size))] = rng.choice([np.inf, -np.inf])
+    return made
+
+
+def overflow_on_the_way(shape: Shape, dtype: np.dtype[Any], rng: Generator) -> Array:
+    """Large numbers, two positive ones and then two negative ones: sums of many are finite, sums of some are not."""
+    largest = float(float_limits(dtype).max)
+    signs = np.resize([1.0, 1.0, -1.0, -1.0], shape)
+    return np.asarray(signs * rng.uniform(0.5, 0.75, shape) * largest).astype(dtype)
+
+
+def signs(shape: Shape, dtype: np.dtype[Any], rng: Generator) -> Array:
+    """Ones, few of them negative: weights that keep the size of what they meet."""
+    return rng.choice([1.0, 1.0, 1.0, -1.0], shape).astype(dtype)
+
+
 FILLINGS: Final[dict[str, Callable[[Shape, np.dtype[Any], Generator], Array]]] = {
     "normal": normal,
     "integers": integers,
@@ -137,8 +157,22 @@ FILLINGS: Final[dict[str, Callable[[Shape, np.dtype[Any], Generator], Array]]] =
     "minus infinity": minus_infinity,
     "powers of two": powers_of_two,
     "large integers": large_integers,
+    "one infinity": one_infinity,
+    "overflow on the way": overflow_on_the_way,
 }
 """Label -> the function that makes the numbers."""
+
+TELLING: Final = ("normal", "integers", "large integers", "powers of two")
+"""Fillings in which almost any wrong element shows."""
+
+TROUBLESOME: Final = tuple(label for label in FILLINGS if label not in TELLING)
+"""Fillings with a kind of trouble, which may hide another."""
+
+_WEIGHT: Final[dict[str, Callable[[Shape, np.dtype[Any], Generator], Array]]] = {
+    "one infinity": signs,
+    "overflow on the way": signs,
+}
+"""Where weights like the input would turn every sum into NaN: what they are instead."""
 
 _DERIVATIVE: Final = {
     "ties": "integers",
@@ -146,18 +180,25 @@ _DERIVATIVE: Final = {
     "negative": "integers",
     "NaN": "integers",
     "minus infinity": "integers",
+    "one infinity": "integers",
 }
 """Where the trouble is in the choice of a winner, tangents and cotangents are small integers, whose sums are exact."""
 
 
-def filled(label: str, shape: Shape, dtype: np.dtype[Any], rng: Generator, derivative: bool = False) -> Array:
-    """An array of this shape and element type, filled by a label; ``derivative`` is for tangents and cotangents.
+def filled(
+    label: str, shape: Shape, dtype: np.dtype[Any], rng: Generator, derivative: bool = False, weight: bool = False
+) -> Array:
+    """An array of this shape and element type, filled by a label.
+
+    ``derivative`` is for tangents and cotangents, ``weight`` for the inputs after the first.
 
     >>> filled("ties", (3,), np.dtype("float32"), np.random.default_rng(0)).dtype
     dtype('float32')
     """
     if dtype.kind in "iub":
         return _whole_numbers(label, shape, dtype, rng)
+    if weight and label in _WEIGHT:
+        return _WEIGHT[label](shape, dtype, rng)
     return FILLINGS[_DERIVATIVE.get(label, label) if derivative else label](shape, dtype, rng)
 
 

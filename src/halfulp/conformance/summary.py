@@ -122,6 +122,20 @@ class Cell:
         for text, count in other.reasons.items():
             self._reason(text, count)
 
+    def consistent(self) -> bool:
+        """Whether the numbers can be those of one cell: for what comes from a file."""
+        counts = (self.cases, self.passed, self.failed, self.unsupported, self.crashed, self.elements, self.correct)
+        listed = [*counts, *self.histogram, *(n for pair in self.aspects.values() for n in pair)]
+        listed += [*self.reasons.values(), *(f.count for f in self.findings.values())]
+        if not all(type(n) is int and n >= 0 for n in listed) or len(self.histogram) != BUCKETS:
+            return False
+        if self.cases != self.passed + self.failed + self.unsupported + self.crashed or self.correct > self.elements:
+            return False
+        if sum(self.reasons.values()) != self.unsupported or sum(self.histogram) > self.elements:
+            return False
+        blamed = all(f.aspect in self.aspects and f.count <= self.aspects[f.aspect][1] for f in self.findings.values())
+        return blamed and bool(self.findings) >= bool(self.failed or self.crashed)
+
     @property
     def judged(self) -> int:
         """Cases that the subject answered, or should have."""

@@ -16,8 +16,8 @@ from halfulp.conformance.verdict import Verdict, judge, judge_indices
 
 __all__ = ["Plan", "Unit", "case_of", "run_unit", "setting_at", "units_of"]
 
-SETTINGS_PER_UNIT = 8
-FILLINGS_PER_SETTING = 4
+CASES_PER_UNIT = 32
+DEFAULT_CASES = 200
 
 
 @dataclass(frozen=True)
@@ -27,54 +27,65 @@ class Plan:
     operators: tuple[str, ...] = OPERATORS
     modes: tuple[str, ...] = MODES
     dtypes: tuple[str, ...] = DTYPES
-    cases: int = 100
+    cases: int = DEFAULT_CASES
     seed: int = 0
     probes: bool = True
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Settings ``start`` to ``stop`` of an operator in one element type; ``cases`` limits each setting's fillings."""
+    """Cases number ``start`` to ``stop`` of an operator in one element type, in every mode; or its probes."""
 
     operator: str
     dtype: str
     start: int
     stop: int
-    fillings: int = FILLINGS_PER_SETTING
     probes: bool = False
 
     @property
     def key(self) -> str:
         """The unit's name in a journal."""
-        span = "probes" if self.probes else f"{self.start}-{self.stop}.{self.fillings}"
-        return f"{self.operator}/{self.dtype}/{span}"
+        return f"{self.operator}/{self.dtype}/{'probes' if self.probes else f'{self.start}-{self.stop}'}"
 
 
 def units_of(plan: Plan) -> list[Unit]:
     """All units of a plan; an interrupted campaign has covered every operator and type about evenly."""
     pairs = [(o, d) for o in plan.operators for d in plan.dtypes if any(takes(o, m, d) for m in plan.modes)]
-    whole, rest = divmod(plan.cases, FILLINGS_PER_SETTING)
     units = [
-        Unit(operator, dtype, start, min(start + SETTINGS_PER_UNIT, whole))
-        for start in range(0, whole, SETTINGS_PER_UNIT)
+        Unit(operator, dtype, start, min(start + CASES_PER_UNIT, plan.cases))
+        for start in range(0, plan.cases, CASES_PER_UNIT)
         for operator, dtype in pairs
     ]
-    if rest:
-        units += [Unit(operator, dtype, whole, whole + 1, rest) for operator, dtype in pairs]
     if plan.probes:
         units += [Unit(o, d, 0, 0, probes=True) for o, d in pairs if d in FLOATS]
     return units
 
 
-def setting_at(operator: str, seed: int, index: int) -> Setting:
-    """Setting number ``index`` of an operator: the curated ones come first, then the drawn ones."""
+def place_of(operator: str, number: int) -> tuple[int, int]:
+    """(setting, filling) of case number ``number``: curated settings have several fillings, drawn ones have one.
+
+    >>> place_of("max_pool", 1)
+    (0, 1)
+    """
     curated = corpus(operator)
-    if index < len(curated):
+    for index, setting in enumerate(curated):
+        if number < len(setting.fillings):
+            return index, number
+        number -= len(setting.fillings)
+    return len(curated) + number, 0
+
+
+def setting_at(operator: str, seed: int, dtype: str, index: int) -> Setting:
+    """Setting number ``index`` of an operator: the curated ones come first, then those drawn for an element type."""
+    curated = corpus(operator)
+    if 0 <= index < len(curated):
         return curated[index]
-    from halfulp.conformance.strategies import BLOCK, settings_of
+    from halfulp.conformance.build import BLOCK, settings_of
 
     block, place = divmod(index - len(curated), BLOCK)
-    return settings_of(operator, seed, block)[place]
+    if block < 0:
+        raise IndexError(index)
+    return settings_of(operator, seed, dtype, block)[place]
 
 
 def case_of(key: str, seed: int) -> Case:
@@ -83,7 +94,7 @@ def case_of(key: str, seed: int) -> Case:
     if operator not in OPERATORS or mode not in MODES or dtype not in DTYPES:
         raise ValueError(f"{key}: no such operator, mode or element type")
     index, _, filling = place.partition(".")
-    setting = setting_at(operator, seed, int(index))
+    setting = setting_at(operator, seed, dtype, int(index))
     return Case(operator, setting, setting.fillings[int(filling)], dtype, mode, key)
 
 
@@ -134,10 +145,10 @@ def run_unit(
 
 
 def _cases(unit: Unit, seed: int) -> Iterator[tuple[int, Setting, int, Filling]]:
-    for index in range(unit.start, unit.stop):
-        setting = setting_at(unit.operator, seed, index)
-        for place, filling in enumerate(setting.fillings[: unit.fillings]):
-            yield index, setting, place, filling
+    for number in range(unit.start, unit.stop):
+        index, place = place_of(unit.operator, number)
+        setting = setting_at(unit.operator, seed, unit.dtype, index)
+        yield index, setting, place, setting.fillings[place]
 
 
 def _judge_case(cell: Any, key: str, subject: Subject, setting: Setting, mode: str, oracle: Oracle) -> None:

@@ -11,12 +11,13 @@ from halfulp.conformance.cases import Arrays
 from halfulp.conformance.diagnosis import changed_record, explain
 from halfulp.conformance.fill import float_limits
 from halfulp.conformance.oracle import Answer, Oracle, answer
+from halfulp.conformance.run import InputChanged, NoAnswer, printable, run_subject
 from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.ulps import BUCKETS, Difference, compare, same_bits
 from halfulp.errors import HalfulpError
 from halfulp.records import AdaptiveMaxPool, Array, AvgPool, GlobalMaxPool, MaxPool, Operator, SmoothMaxPool
 
-__all__ = ["ASPECTS", "Verdict", "judge", "judge_indices", "run_subject"]
+__all__ = ["ASPECTS", "NOT_REPEATABLE", "UNKNOWN", "Verdict", "judge", "judge_indices", "repeats", "run_subject"]
 
 ASPECTS: Final[dict[str, str]] = {
     "shape": "the output's shape and element type",
@@ -28,9 +29,12 @@ ASPECTS: Final[dict[str, str]] = {
     "ties": "which of equal maxima wins the index and the derivative",
     "adjoint": "the VJP is the transpose of the subject's own JVP",
     "reproducible": "same bits whatever the threads, batch, layout and repetition",
-    "error": "no crash, hang, exhausted memory or unexpected exception",
+    "error": "no crash, hang, exhausted memory, unexpected exception or changed input",
 }
 """Aspect -> what is judged under it."""
+
+NOT_REPEATABLE: Final = "differs from run to run"
+UNKNOWN: Final = "wrong value, cause unknown"
 
 _HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
 _LOOK_FURTHER = 16.0
@@ -57,45 +61,63 @@ class Verdict:
     want: Answer | None = None
 
 
-def run_subject(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answer:
-    """The subject's answer in the form that the oracle gives it. Overflow is judged by its result, not by a warning."""
-    with np.errstate(all="ignore"):
-        return _run(subject, op, mode, arrays)
-
-
-def _run(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answer:
-    if mode == "forward":
-        return (np.asarray(subject.forward(op, arrays.primals)),)
-    if mode == "jvp":
-        return (np.asarray(subject.jvp(op, arrays.primals, arrays.tangents)[1]),)
-    found = subject.vjp(op, arrays.primals, arrays.cotangent)
-    return tuple(np.asarray(a) for a, p in zip(found, arrays.primals, strict=True) if p is not None and a is not None)
-
-
 def judge(subject: Subject, op: Operator, mode: str, oracle: Oracle) -> Verdict:
     """Run one case and say what it shows. Exceptions of the subject are part of the verdict."""
     asked = subject.asked(op)
     try:
         got = run_subject(subject, asked, mode, oracle.arrays)
     except Unsupported as error:
-        return Verdict("unsupported", message=str(error))
+        return Verdict("unsupported", message=printable(str(error)))
     except MemoryError as error:
-        return Verdict("crashed", "error", "out of memory", str(error), tested={"error"})
+        return Verdict("crashed", "error", "out of memory", printable(str(error)), tested={"error"})
+    except InputChanged as error:
+        return Verdict("failed", "error", "changes its input", str(error), tested={"error"})
+    except NoAnswer as error:
+        return Verdict("failed", "shape", "the answer is no array of numbers", str(error), tested={"shape"})
     except Exception as error:
         return _refused(subject, oracle(asked, mode), error)
     want = oracle(asked, mode)
     if isinstance(want, HalfulpError):
         return Verdict("failed", "error", f"accepts what the specification refuses [{want.label}]", tested={"error"})
+    if _right(got, want):
+        return compared(asked, mode, oracle, got, want)
+    if not repeats(subject, asked, mode, oracle.arrays, got):
+        return _not_repeatable(asked, oracle, got, want)
     return compared(asked, mode, oracle, got, want)
+
+
+def _right(got: Answer, want: Answer) -> bool:
+    return len(got) == len(want) and all(same_bits(g, w) for g, w in zip(got, want, strict=True))
+
+
+def repeats(subject: Subject, op: Operator, mode: str, arrays: Arrays, got: Answer) -> bool:
+    """Whether the subject gives the same answer twice more. A wrong answer that does not come back has no other cause."""
+    try:
+        again = [run_subject(subject, op, mode, arrays) for _ in range(2)]
+    except Exception:
+        return False
+    return all(_right(other, got) for other in again)
+
+
+def _not_repeatable(op: Operator, oracle: Oracle, got: Answer, want: Answer) -> Verdict:
+    verdict = Verdict("failed", tested=_tested(op, oracle, want) | {"reproducible"}, got=got, want=want)
+    verdict.aspect, verdict.name = "reproducible", NOT_REPEATABLE
+    verdict.message = "a wrong answer that does not come back when the same call is made again"
+    verdict.elements = sum(w.size for w in want)
+    if not _shapes(got, want):
+        verdict.correct = sum(compare(g, w).correct for g, w in zip(got, want, strict=True))
+    verdict.histogram = (verdict.correct, *(0,) * (BUCKETS - 1))
+    return verdict
 
 
 def _refused(subject: Subject, want: Answer | HalfulpError, error: Exception) -> Verdict:
     """An exception: right if the specification refuses too, a failure for a complete subject, else no support."""
-    text = f"{type(error).__name__}: {first_line(error)}"
+    kind = printable(type(error).__name__)
+    text = f"{kind}: {first_line(error)}"
     if isinstance(want, HalfulpError):
         return Verdict("passed", message=text, tested={"error"})
     if subject.complete and not isinstance(error, NotImplementedError):
-        return Verdict("failed", "error", f"raises {type(error).__name__}", text, tested={"error"})
+        return Verdict("failed", "error", f"raises {kind}", text, tested={"error"})
     return Verdict("unsupported", message=text)
 
 
@@ -105,9 +127,16 @@ def first_line(error: BaseException) -> str:
     >>> first_line(ValueError("Exception from core.cpp:117:\\nnot implemented"))
     'not implemented'
     """
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [printable(line.strip()) for line in _text_of(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.endswith(":")]
     return (telling or lines or [""])[0][:200]
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # an exception of a subject may fail at this, too
+        return ""
 
 
 def compared(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answer) -> Verdict:
@@ -179,7 +208,7 @@ def _shape_name(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answ
                 return name
         except HalfulpError:
             continue
-    if getattr(op, "ceil_mode", False) and got[0].ndim == want[0].ndim and _keeps_last_window(op, shapes[0], got[0]):
+    if len(got) == len(want) == 1 and getattr(op, "ceil_mode", False) and got[0].ndim == want[0].ndim and _keeps_last_window(op, shapes[0], got[0]):
         return "ceil_mode keeps a last window that starts past the input"
     return "wrong shape"
 
@@ -272,7 +301,7 @@ def _rounding_name(verdict: Verdict, op: Operator, mode: str, oracle: Oracle) ->
         return "subnormal results are flushed to zero"
     if verdict.worst <= 1:
         return "one ulp off"
-    return "rounding errors of several ulps" if _is_rounding(verdict, op, mode, oracle.arrays) else "wrong value"
+    return "rounding errors of several ulps" if _is_rounding(verdict, op, mode, oracle.arrays) else UNKNOWN
 
 
 def _flushes(got: Array, want: Array) -> bool:
@@ -340,8 +369,12 @@ def judge_indices(subject: Subject, op: Any, oracle: Oracle) -> Verdict | None:
         want = oracle.indices(asked)
     except Exception:  # support and errors are judged by the forward mode
         return None
-    if got.shape != want.shape or np.array_equal(got, want):
+    if got.shape == want.shape and np.array_equal(got, want):
         return None
+    if got.shape != want.shape or got.dtype.kind not in "iu":
+        verdict = Verdict(tested={"shape"}, got=(got,), want=(want,))
+        verdict.message = f"indices of shape {got.shape} and dtype {got.dtype} instead of {want.shape}, int64"
+        return _blame(verdict, "shape", "the indices have a wrong shape or element type")
     verdict = Verdict(tested={"ties"}, got=(got,), want=(want,))
     verdict.position = tuple(int(i) for i in np.argwhere(got != want)[0])
     if oracle.has_nan():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from halfulp import __version__
+from halfulp.conformance.report.coverage import Coverage
 from halfulp.conformance.report.result import Demand, Reproducer, Result, SubjectResult
 from halfulp.conformance.summary import Summary
 from halfulp.conformance.units import Plan
@@ -44,6 +45,7 @@ def to_json(result: Result) -> dict[str, Any]:
             "unsupported": result.demand.unsupported,
         },
         "passed": result.passed,
+        "coverage": [item.to_json() for item in result.coverage],
         "subjects": [
             {
                 "name": subject.name,
@@ -83,6 +85,7 @@ def from_json(data: dict[str, Any]) -> Result:
         data["finished"],
         data["date"],
         data["machine"],
+        [Coverage(**item) for item in data.get("coverage", [])],  # older reports have none
     )
 
 

@@ -34,6 +34,7 @@ def to_html(result: Result) -> str:
             _comparison(result),
             _pictures(),
             _rules(result),
+            _coverage(result),
             *(_findings(result, subject) for subject in result.subjects),
             *(_unsupported(subject) for subject in result.subjects),
             "</main>",
@@ -88,7 +89,7 @@ def _header(result: Result) -> str:
 def _chip(result: Result, subject: SubjectResult) -> str:
     met = result.demand.met_by(subject)
     total = subject.summary.total()
-    word = "meets what was asked" if met else "fails"
+    word = "meets what was asked" if met else "fails" if total.judged else "answers nothing: not a pass"
     return (
         f"<li class='chip {'good' if met else 'bad'}' data-subject='{escape(subject.name)}'>"
         f"<b>{escape(subject.name)}</b> {escape(subject.version)}<br><span>{'✓' if met else '✗'} {word} · "
@@ -165,6 +166,25 @@ def _rules(result: Result) -> str:
         "<section><h2>Rules</h2><p>Which of equal maxima wins, and what a NaN does, as the answers show it; the "
         "number of cases in brackets.</p><div class='scroll'><table><thead><tr><th scope='col'>operator</th>"
         f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _coverage(result: Result) -> str:
+    """How many pairs of option values the drawn cases have met, by operator and spatial rank."""
+    ranks = sorted({item.rank for item in result.coverage})
+    rows = []
+    for operator in dict.fromkeys(item.operator for item in result.coverage):
+        met = {item.rank: f"{item.covered:,} of {item.possible:,}" for item in result.coverage if item.operator == operator}
+        cells = "".join(f"<td>{met.get(rank, '–')}</td>" for rank in ranks)
+        rows.append(f"<tr data-operator='{operator}'><th scope='row'>{operator}</th>{cells}</tr>")
+    if not rows:
+        return ""
+    heads = "".join(f"<th scope='col'>{rank}-D</th>" for rank in ranks)
+    return (
+        "<section><h2>Pairs of options</h2><p>How many pairs of option values (a kind of padding with a kind of stride, "
+        "a long axis with a memory layout, …) met in the drawn cases, and how many there are.</p><div class='scroll'>"
+        f"<table><thead><tr><th scope='col'>operator</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        "</section>"
     )
 
 

@@ -11,6 +11,12 @@ from halfulp.conformance.summary import Cell, Finding
 __all__ = ["to_junit", "write_junit"]
 
 
+def _text(text: str) -> str:
+    """A text that XML 1.0 can hold: control characters and halves of characters are escaped."""
+    allowed = (c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000" for c in text)
+    return "".join(c if ok else c.encode("unicode_escape").decode() for c, ok in zip(text, allowed, strict=True))
+
+
 def to_junit(result: Result) -> ET.Element:
     """The XML tree."""
     root = ET.Element("testsuites", name="halfulp check", time=f"{result.seconds:.3f}")
@@ -20,21 +26,26 @@ def to_junit(result: Result) -> ET.Element:
 
 
 def _suite(result: Result, subject: SubjectResult) -> ET.Element:
-    suite = ET.Element("testsuite", name=f"{subject.name} {subject.version}".strip())
+    suite = ET.Element("testsuite", name=_text(f"{subject.name} {subject.version}".strip()))
     failures = skipped = 0
     for (operator, mode, dtype), cell in sorted(subject.summary.cells.items()):
-        test = ET.SubElement(suite, "testcase", classname=f"{subject.name}.{operator}", name=f"{mode}[{dtype}]")
+        test = ET.SubElement(suite, "testcase", classname=_text(f"{subject.name}.{operator}"), name=f"{mode}[{dtype}]")
         broken = [f for f in cell.findings.values() if result.demand.forbids(f)]
         if broken or (cell.unsupported and (subject.complete or result.demand.unsupported)):
             failures += 1
-            ET.SubElement(test, "failure", message=_headline(cell, broken)).text = _details(broken)
+            ET.SubElement(test, "failure", message=_text(_headline(cell, broken))).text = _text(_details(broken))
         elif cell.unsupported == cell.cases:
             skipped += 1
-            ET.SubElement(test, "skipped", message="; ".join(cell.reasons)[:500])
+            ET.SubElement(test, "skipped", message=_text("; ".join(cell.reasons)[:500]))
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(failures))
     suite.set("skipped", str(skipped))
-    suite.set("errors", "0")
+    nothing = not subject.summary.total().judged  # what answers no case shows nothing
+    if nothing:
+        test = ET.SubElement(suite, "testcase", classname=_text(subject.name), name="answers")
+        ET.SubElement(test, "error", message="no case was answered")
+        suite.set("tests", str(len(suite)))
+    suite.set("errors", str(int(nothing)))
     return suite
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from halfulp.conformance.report.coverage import Coverage
 from halfulp.conformance.summary import Finding, Summary
 from halfulp.conformance.units import Plan
-from halfulp.conformance.verdict import ASPECTS
+from halfulp.conformance.verdict import ASPECTS, UNKNOWN
 
 __all__ = ["Demand", "Reproducer", "Result", "SubjectResult"]
 
@@ -95,11 +96,13 @@ class Demand:
         return finding.aspect in self.aspects and not self._tolerated(finding)
 
     def _tolerated(self, finding: Finding) -> bool:
-        return finding.aspect == "value" and finding.name != "wrong value" and finding.worst <= self.ulps
+        return finding.aspect == "value" and finding.name != UNKNOWN and finding.worst <= self.ulps
 
     def met_by(self, subject: SubjectResult) -> bool:
-        """Whether a subject does what is asked of it."""
+        """Whether a subject does what is asked of it. A subject that answers no case does not."""
         total = subject.summary.total()
+        if not total.judged:  # nothing was shown
+            return False
         if (self.unsupported or subject.complete) and total.unsupported:
             return False
         return not self.broken_by(subject)
@@ -116,11 +119,12 @@ class Result:
     finished: bool = True
     date: str = ""
     machine: dict[str, str] = field(default_factory=dict)
+    coverage: list[Coverage] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         """Whether every subject does what is asked of it."""
-        return all(self.demand.met_by(subject) for subject in self.subjects)
+        return bool(self.subjects) and all(self.demand.met_by(subject) for subject in self.subjects)
 
     def names(self) -> Iterable[str]:
         """The subjects' names."""

@@ -147,6 +147,17 @@ def _compared(cell: Cell) -> str:
     return share(cell) if cell.correct == cell.elements else f"{share(cell)}, {ulps(cell.worst)}"
 
 
+def coverage_line(result: Result) -> Text:
+    """How many pairs of option values the drawn cases have met, operator by operator, all ranks together."""
+
+    def ratio(operators: tuple[str, ...]) -> str:
+        listed = [item for item in result.coverage if item.operator in operators]
+        return f"{sum(item.covered for item in listed):,} of {sum(item.possible for item in listed):,}"
+
+    parts = [f"{operator}: {ratio((operator,))}" for operator in result.plan.operators]
+    return Text(f"pairs of options drawn: {ratio(result.plan.operators)} | " + " | ".join(parts), style="dim")
+
+
 def print_reproducer(reproducer: Reproducer, console: Console) -> None:
     """A script, ready to be copied: no frame, and no line broken."""
     title = f"{reproducer.operator}, {reproducer.mode}, {reproducer.dtype}: {reproducer.name}"
@@ -172,6 +183,7 @@ def _print_tables(result: Result, console: Console, reproducers: int) -> None:
         if findings is not None:
             parts += [Text(""), findings]
         console.print(Group(*parts), Text(""))
+    console.print(coverage_line(result), Text(""))
     if len(result.subjects) > 1:
         console.print(comparison_table(result), Text(""))
     for subject in result.subjects:
@@ -184,8 +196,13 @@ def _last_line(result: Result, subject: SubjectResult) -> Text:
     broken = result.demand.broken_by(subject)
     ended = "" if result.finished else " (stopped before the end)"
     head = f"{subject.name}: {total.cases:,} cases in {result.seconds:.1f} s, seed {result.plan.seed}{ended}: "
+    if not total.judged:
+        said = next(iter(total.reasons), "")
+        why = "supports nothing of what was asked" + (f" ({said})" if said else "") if total.cases else "no case was run"
+        return Text(head + f"{why}: not a pass", style="bold red")
     if result.demand.met_by(subject):
-        return Text(head + "meets everything that was asked", style="bold green")
+        rest = f"; {total.unsupported:,} cases are not supported" if total.unsupported else ""
+        return Text(head + "meets everything that was asked" + rest, style="bold green")
     if not broken:
         return Text(head + f"{total.unsupported:,} cases are not supported", style="bold red")
     kinds = len({(operator, finding.name) for operator, finding in broken})
