@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from halfulp.conformance.build import settings_of
 from halfulp.conformance.cases import DTYPES, FLOATS, OPERATORS, laid_out, make_arrays, numpy_dtype, takes
 from halfulp.conformance.corpus import corpus
+from halfulp.conformance.draws import DRAWS, RANKS, options_of
 from halfulp.conformance.fill import FILLINGS, filled
-from halfulp.conformance.strategies import STRATEGIES, settings_of
+from halfulp.conformance.pairwise import pairs_of, possible_pairs
+from halfulp.conformance.report.coverage import coverage_of
 from halfulp.conformance.ulps import compare, distance, histogram_of, same_bits
-from halfulp.conformance.units import Plan, case_of, setting_at, units_of
+from halfulp.conformance.units import Plan, case_of, place_of, setting_at, units_of
 
 LABELS = {
     "ceil_mode, partial last window",
@@ -44,23 +47,66 @@ def test_every_curated_setting_is_valid_and_sees_every_filling(operator: str) ->
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_drawn_settings_are_valid_varied_and_repeatable(operator: str) -> None:
-    settings = settings_of(operator, 3, 0)
-    assert settings == settings_of.__wrapped__(operator, 3, 0)
-    assert settings != settings_of(operator, 4, 0)
-    assert len({(setting.op, setting.shapes) for setting in settings}) > 20
+    settings = settings_of(operator, 3, "float32", 0)
+    assert settings == settings_of.__wrapped__(operator, 3, "float32", 0)
+    assert settings != settings_of(operator, 4, "float32", 0)
+    assert settings != settings_of(operator, 3, "float16", 0)
+    assert len({(setting.op, setting.shapes) for setting in settings}) > 40
     for setting in settings:
         assert setting.output_shape is not None
-        assert sum(int(np.prod(shape)) for shape in setting.shapes if shape is not None) < 2000
+        assert sum(int(np.prod(shape)) for shape in setting.shapes if shape is not None) < 8000
 
 
-@given(st.data())
-def test_drawn_settings_cover_layouts_and_ranks(data: st.DataObject) -> None:
-    setting = data.draw(STRATEGIES[data.draw(st.sampled_from(OPERATORS))]())
-    arrays = make_arrays(setting, setting.fillings[0], data.draw(st.sampled_from(FLOATS)))
-    x = arrays.primals[0]
-    assert x is not None
-    assert x.shape == setting.shapes[0]
-    assert same_bits(np.ascontiguousarray(x), x)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_sizes_around_vectors_and_blocks_are_drawn_along_every_axis(operator: str) -> None:
+    settings = [s for seed in range(3) for block in range(3) for s in settings_of(operator, seed, "float32", block)]
+    for rank in RANKS:
+        of_rank = [s for s in settings if s.op.ndim == rank]  # type: ignore[attr-defined]
+        shapes = [s.shapes[0] for s in of_rank if s.shapes[0] is not None]
+        for axis in range(rank):
+            drawn = {shape[len(shape) - rank + axis] for shape in shapes}
+            for low in (15, 31, 63, 127):
+                assert drawn & {low, low + 1, low + 2}, (rank, axis, low)
+        full = [shape for shape in shapes if len(shape) == rank + 2]
+        assert max(shape[0] for shape in full) > 64
+        assert max(shape[1] for shape in full) > 64
+
+
+@given(st.sampled_from(OPERATORS), st.sampled_from(FLOATS), st.integers(0, 5), st.integers(0, 2**20))
+def test_drawn_settings_give_arrays_of_their_shapes(operator: str, dtype: str, block: int, seed: int) -> None:
+    for setting in settings_of(operator, seed % 4, dtype, block)[seed % 7 :: 7]:
+        arrays = make_arrays(setting, setting.fillings[0], dtype)
+        x = arrays.primals[0]
+        assert x is not None
+        assert x.shape == setting.shapes[0]
+        assert same_bits(np.ascontiguousarray(x), x)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_every_two_values_of_two_options_meet(operator: str) -> None:
+    """At default settings, over the float types; each rank by itself."""
+    plan = Plan(operators=(operator,), dtypes=FLOATS)
+    for item in coverage_of(plan):
+        assert item.possible == possible_pairs(operator, item.rank)
+        assert item.covered == item.possible, item
+    one = coverage_of(Plan(operators=(operator,), dtypes=("float32",)))
+    assert all(item.covered > 0.9 * item.possible for item in one)
+
+
+def test_coverage_counts_what_was_finished() -> None:
+    plan = Plan(operators=("conv",), dtypes=("float32",))
+    assert all(item.covered == 0 for item in coverage_of(plan, finished=()))
+    assert coverage_of(plan, {unit.key for unit in units_of(plan)}) == coverage_of(plan)
+
+
+def test_a_choice_has_a_value_for_every_option() -> None:
+    for operator in DRAWS:
+        for setting in settings_of(operator, 0, "float32", 0):
+            rank = setting.op.ndim  # type: ignore[attr-defined]
+            options = options_of(operator, rank)
+            assert [name for name, _ in setting.choice] == list(options)
+            assert all(value in options[name] for name, value in setting.choice)
+            assert sum(1 for _ in pairs_of(setting.choice)) == len(options) * (len(options) - 1) // 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -87,20 +133,19 @@ def test_integers_are_asked_only_what_has_a_meaning() -> None:
 
 
 def test_units_cover_a_plan_once() -> None:
-    plan = Plan(operators=("conv",), dtypes=("float32",), cases=70, probes=False)
+    plan = Plan(operators=("conv",), dtypes=("float32",), cases=170, probes=False)
     places = [
-        (index, filling)
-        for unit in units_of(plan)
-        for index in range(unit.start, unit.stop)
-        for filling in range(unit.fillings)
+        place_of("conv", number) for unit in units_of(plan) for number in range(unit.start, unit.stop)
     ]
-    assert len(places) == len(set(places)) == 70
+    assert len(places) == len(set(places)) == 170
 
 
 def test_a_case_is_found_by_its_key() -> None:
-    case = case_of("conv/vjp/float16/30.2", seed=5)
-    assert case.setting == setting_at("conv", 5, 30)
+    case = case_of("conv/vjp/float16/3.2", seed=5)
+    assert case.setting == setting_at("conv", 5, "float16", 3)
     assert case.filling == case.setting.fillings[2]
+    drawn = case_of("conv/vjp/float16/60.0", seed=5)
+    assert drawn.setting == setting_at("conv", 5, "float16", 60) != setting_at("conv", 5, "float32", 60)
     assert (case.mode, case.dtype) == ("vjp", "float16")
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from halfulp.conformance.cases import Filling, Setting, derived_seed
 from halfulp.conformance.draws import DRAWS, Draws
-from halfulp.conformance.fill import TELLING, TROUBLESOME
+from halfulp.conformance.fill import LONG_SUMS, TELLING, TROUBLESOME
 from halfulp.conformance.pairwise import Choice, choices
 from halfulp.records import Shape
 
@@ -75,11 +75,12 @@ class Drawing:
         kind = self.chosen[option]
         if kind != "mixed":
             return (kind,) * self.rank
-        steps = [1, 2, 3] if option == "stride" or self.rank < 3 else [1, 2, 1]
         if self.rank == 1:
             return (3,)
-        self.rng.shuffle(steps)
-        return tuple(steps[: self.rank]) if len(set(steps[: self.rank])) > 1 else (1, 2, *steps[2 : self.rank])
+        steps = [self.rng.randint(1, 3 if option == "stride" or self.rank == 2 else 2) for _ in range(self.rank)]
+        if steps[0] == steps[-1]:  # the order of the axes must matter
+            steps[0] = steps[-1] % 3 + 1 if option == "stride" else 3 - min(steps[-1], 2)
+        return tuple(steps)
 
     def padding(self, kernel: Shape, dilation: Shape) -> Any:
         """Padding of the chosen kind, at least one cell of it unless there is none."""
@@ -101,6 +102,8 @@ class Drawing:
     def sizes(self, least: list[int]) -> Shape:
         """Spatial sizes that hold the window at least once."""
         low, extra = (0, 0) if not self.spare else (1, {1: 6, 2: 3, 3: 2}[self.rank])
+        if self.chosen.get("stride") == "mixed" and self.rng.random() < 0.5:
+            low = extra = 3  # strides of 2 and 3 then give as many windows in either order
         return tuple(
             max(self.long, max(1, n)) if self.is_long(f"axis {i}") else max(1, n) + self.rng.randint(low, extra)
             for i, n in enumerate(least)
@@ -254,14 +257,17 @@ def settings_of(operator: str, campaign_seed: int, dtype: str, block: int) -> tu
     number = derived_seed(campaign_seed, operator, dtype, "drawn")
     rng = random.Random(derived_seed(number, block))
     decks: dict[str, Iterator[int]] = {}
-    telling, troublesome = _deck(rng, TELLING), _deck(rng, TROUBLESOME)
+    telling, troublesome, long_sums = (_deck(rng, labels) for labels in (TELLING, TROUBLESOME, LONG_SUMS))
     settings = []
     for place, (rank, choice) in enumerate(_choices(operator, number, block)):
         chosen = dict(choice)
         what = chosen["long"]
         sizes = decks.setdefault(what, _deck(rng, _long_sizes(what)))
         arguments, shapes, _ = _built(operator, rank, chosen, rng, sizes)
-        label = next(troublesome) if place // 3 % 3 == 2 else next(telling)  # ranks take turns, too
+        if what in ("kernel", "inputs"):
+            label = next(long_sums)
+        else:
+            label = next(troublesome) if place // 3 % 3 == 2 else next(telling)  # ranks take turns, too
         filling = Filling(label, rng.randrange(2**32))
         op = DRAWS[operator].record(**arguments)
         settings.append(Setting(op, shapes, (filling,), layout=chosen["layout"], choice=choice))

@@ -29,6 +29,9 @@ __all__ = ["corpus"]
 _STRUCTURE: Final = (("integers", "negative"), ("normal", "NaN"))
 """Fillings for settings whose difficulty is the geometry; they take turns."""
 
+_LONG: Final = ("one infinity", "overflow on the way")
+"""Fillings for sums of many terms."""
+
 _NUMBERS: Final = tuple(tuple(FILLINGS)[i : i + 4] for i in range(0, len(FILLINGS), 4))
 """Every filling once, in groups, for settings whose difficulty is the numbers."""
 
@@ -66,6 +69,7 @@ _WINDOWS: Final[tuple[tuple[str, dict[str, Any], Shape, str], ...]] = (
     ("large window", {"kernel_size": (5, 7), "stride": 1}, (1, 1, 5, 8), "C"),
     ("many channels", {"kernel_size": (2,), "stride": 1}, (1, 35, 3), "C"),
     ("three axes", {"kernel_size": (2, 2, 2), "stride": 1, "padding": 1}, (1, 1, 2, 2, 2), "C"),
+    ("long window", {"kernel_size": (33,), "stride": 2}, (1, 1, 37), "C"),
 )
 
 _ADAPTIVE: Final[tuple[tuple[str, tuple[int | None, ...], Shape, str], ...]] = (
@@ -80,6 +84,7 @@ _ADAPTIVE: Final[tuple[tuple[str, tuple[int | None, ...], Shape, str], ...]] = (
     ("many channels", (2,), (1, 35, 3), "C"),
     ("large bins", (2,), (1, 1, 60), "C"),
     ("three axes", (2, 1, 2), (1, 1, 3, 2, 3), "C"),
+    ("long window", (2,), (1, 1, 129), "C"),
 )
 
 _GLOBAL: Final[tuple[tuple[str, int, Shape, str], ...]] = (
@@ -91,6 +96,7 @@ _GLOBAL: Final[tuple[tuple[str, int, Shape, str], ...]] = (
     ("many channels", 1, (1, 35, 3), "C"),
     ("large window", 1, (1, 1, 80), "C"),
     ("three axes", 3, (1, 1, 2, 3, 2), "C"),
+    ("long window", 1, (1, 1, 129), "C"),
 )
 
 # (label, arguments, x, weight, bias, layout) of convolution
@@ -111,6 +117,7 @@ _CONV: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | None, str], 
     ("negative strides", {}, (2, 2, 6), (1, 2, 3), None, "negative_strides"),
     ("many channels", {}, (1, 35, 3), (1, 35, 2), None, "C"),
     ("three axes", {"padding": 1}, (1, 1, 2, 2, 2), (1, 1, 2, 2, 2), (1,), "C"),
+    ("long window", {}, (1, 1, 35), (1, 1, 33), None, "C"),
 )
 
 _CONV_TRANSPOSE: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | None, str], ...]] = (
@@ -128,6 +135,7 @@ _CONV_TRANSPOSE: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | No
     ("negative strides", {}, (2, 2, 4), (2, 1, 3), None, "negative_strides"),
     ("many channels", {}, (1, 35, 2), (35, 1, 2), None, "C"),
     ("three axes", {"stride": 2}, (1, 1, 2, 1, 2), (1, 1, 2, 2, 2), (1,), "C"),
+    ("long window", {}, (1, 1, 5), (1, 1, 33), None, "C"),
 )
 
 
@@ -139,7 +147,7 @@ def corpus(operator: str) -> tuple[Setting, ...]:
     'ceil_mode, partial last window'
     """
     structure = [
-        Setting(op, shapes, _fillings(label, _STRUCTURE[number % 2]), label, layout)
+        Setting(op, shapes, _fillings(label, _LONG if label == "long window" else _STRUCTURE[number % 2]), label, layout)
         for number, (label, op, shapes, layout) in enumerate(_entries(operator))
     ]
     plain = _plain(operator)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,7 +31,10 @@ from halfulp.records import (
     WindowOperator,
 )
 
-__all__ = ["Alternative", "alternatives", "changed_record", "explain"]
+__all__ = ["EITHER", "Alternative", "alternatives", "changed_record", "explain"]
+
+EITHER: Final = ", or else "
+"""Stands between causes that one case cannot tell apart."""
 
 _HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
 
@@ -46,14 +49,19 @@ class Alternative:
     arrays: Arrays
     undo: Callable[[Answer], Answer] = lambda found: found
     rule: str = ""
+    group: str = ""
+    """Alternatives of one group that explain an answer equally well share the blame."""
 
 
 def explain(op: Operator, mode: str, arrays: Arrays, got: Answer, want: Answer) -> Alternative | None:
     """The alternative whose answer the subject gave, if there is one; exact matches come before near ones."""
     near = None
+    exact: list[Alternative] = []
     finite = all(bool(np.isfinite(a).all()) for a in got)
-    for other in alternatives(op, mode, arrays):
+    for other in alternatives(op, mode, arrays, want):
         if other.aspect == "value" and not finite:  # infinities and NaN are alike under many rules
+            continue
+        if exact and other.group != exact[0].group:
             continue
         try:
             found = other.undo(answer(other.op, mode, other.arrays))
@@ -63,10 +71,14 @@ def explain(op: Operator, mode: str, arrays: Arrays, got: Answer, want: Answer) 
             continue
         if all(same_bits(f, g) for f, g in zip(found, got, strict=True)):
             if not all(same_bits(f, w) for f, w in zip(found, want, strict=True)):
-                return other
-        elif near is None and _closer(got, found, want):
+                exact.append(other)
+                if not other.group:
+                    return other
+        elif near is None and not exact and _closer(got, found, want):
             near = other
-    return near
+    if len(exact) > 1:
+        return replace(exact[0], name=EITHER.join(sorted(other.name for other in exact)))
+    return exact[0] if exact else near
 
 
 def _closer(got: Answer, found: Answer, want: Answer) -> bool:
@@ -84,8 +96,8 @@ def _near(got: Answer, other: Answer) -> bool:
     return True
 
 
-def alternatives(op: Operator, mode: str, arrays: Arrays) -> Iterator[Alternative]:
-    """Every other rule worth trying for a record."""
+def alternatives(op: Operator, mode: str, arrays: Arrays, want: Answer | None = None) -> Iterator[Alternative]:
+    """Every other rule worth trying for a record; ``want`` is the right answer, for those that change only that."""
     if isinstance(op, _HARD):
         yield from _policies(op, arrays)
     if isinstance(op, MaxPool):
@@ -97,13 +109,27 @@ def alternatives(op: Operator, mode: str, arrays: Arrays) -> Iterator[Alternativ
     if isinstance(op, WindowOperator) and mode != "vjp":
         other = changed_record(op, ceil_mode=not op.ceil_mode)
         yield Alternative("shape", "ceil_mode is the wrong way round", other, arrays)
-    if getattr(op, "dilation", None) and any(d != 1 for d in op.dilation):  # type: ignore[attr-defined]
-        plain = changed_record(op, dilation=1)
-        if plain is not None:
-            yield Alternative("shape", "dilation is ignored", plain, arrays)
+    yield from _steps(op, arrays)
+    if want is not None:
+        less = tuple(map(_without_subnormals, want))
+        yield Alternative("value", "subnormal results are flushed to zero", op, arrays, lambda _: less, group="subnormal")
     flushed = _flushed(arrays)
     if flushed is not None:
-        yield Alternative("value", "subnormal inputs count as zero", op, flushed)
+        yield Alternative("value", "subnormal inputs count as zero", op, flushed, group="subnormal")
+
+
+def _steps(op: Any, arrays: Arrays) -> Iterator[Alternative]:
+    """Dilations and strides that are ignored, or read in the wrong order."""
+    for name in ("dilation", "stride", "padding", "kernel_size"):
+        value = getattr(op, name, None)
+        if isinstance(value, tuple) and value != value[::-1]:
+            other = changed_record(op, **{name: value[::-1]})
+            if other is not None:
+                yield Alternative("shape", f"{name} is read from the last axis to the first", other, arrays, group=name)
+        if name in ("dilation", "stride") and isinstance(value, tuple) and any(d != 1 for d in value):
+            plain = changed_record(op, **{name: 1})
+            if plain is not None:
+                yield Alternative("shape", f"{name} is ignored", plain, arrays, group=name)
 
 
 def changed_record(op: Any, **changes: Any) -> Any:
@@ -242,27 +268,27 @@ def _turned(turn: Callable[[Array], Array]) -> Callable[[Answer], Answer]:
     return lambda found: tuple(turn(a) if i == 1 else a for i, a in enumerate(found))
 
 
+def _without_subnormals(array: Array) -> Array:
+    """Zeros, with their signs, in place of subnormal numbers."""
+    if array.dtype.kind in "iub":
+        return array
+    with np.errstate(invalid="ignore"):
+        small = np.abs(array) < float_limits(array.dtype).smallest_normal
+    flushed: Array = np.where(small, np.copysign(array.dtype.type(0), array), array).astype(array.dtype)
+    return flushed
+
+
 def _flushed(arrays: Arrays) -> Arrays | None:
     """The same arrays with zeros for subnormal numbers; None if there are no such numbers."""
     first = arrays.primals[0]
     assert first is not None
     if first.dtype.kind in "iub":
         return None
-    least = float_limits(first.dtype).smallest_normal
-    found = False
+    given = [a for a in (*arrays.primals, *arrays.tangents, arrays.cotangent) if a is not None]
+    if all(np.array_equal(a, _without_subnormals(a), equal_nan=True) for a in given):
+        return None
 
-    def flush(array: Array | None) -> Array | None:
-        nonlocal found
-        if array is None:
-            return None
-        with np.errstate(invalid="ignore"):
-            small = (np.abs(array) < least) & (array != 0)
-        found = found or bool(small.any())
-        return np.where(small, np.copysign(array.dtype.type(0), array), array).astype(array.dtype)
+    def flush(listed: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
+        return tuple(None if a is None else _without_subnormals(a) for a in listed)
 
-    changed = Arrays(
-        tuple(flush(a) for a in arrays.primals),
-        tuple(flush(a) for a in arrays.tangents),
-        flush(arrays.cotangent),  # type: ignore[arg-type]  # never None
-    )
-    return changed if found else None
+    return Arrays(flush(arrays.primals), flush(arrays.tangents), _without_subnormals(arrays.cotangent))

@@ -10,7 +10,7 @@ import numpy as np
 
 from halfulp.records import Array, Shape
 
-__all__ = ["FILLINGS", "TELLING", "TROUBLESOME", "filled"]
+__all__ = ["FILLINGS", "LONG_SUMS", "TELLING", "TROUBLESOME", "filled"]
 
 Generator = np.random.Generator
 
@@ -167,6 +167,9 @@ TELLING: Final = ("normal", "integers", "large integers", "powers of two")
 
 TROUBLESOME: Final = tuple(label for label in FILLINGS if label not in TELLING)
 """Fillings with a kind of trouble, which may hide another."""
+
+LONG_SUMS: Final = ("normal", "one infinity", "large integers", "overflow on the way", "integers", "cancellation")
+"""Fillings for sums of many terms."""
 
 _WEIGHT: Final[dict[str, Callable[[Shape, np.dtype[Any], Generator], Array]]] = {
     "one infinity": signs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from halfulp.conformance.cases import Arrays
@@ -301,6 +302,9 @@ def _rounding_name(verdict: Verdict, op: Operator, mode: str, oracle: Oracle) ->
         return "subnormal results are flushed to zero"
     if verdict.worst <= 1:
         return "one ulp off"
+    shorter = _shorter_type(got, want)
+    if shorter:
+        return f"accumulates in, or rounds to, {shorter}"
     return "rounding errors of several ulps" if _is_rounding(verdict, op, mode, oracle.arrays) else UNKNOWN
 
 
@@ -309,6 +313,22 @@ def _flushes(got: Array, want: Array) -> bool:
     with np.errstate(invalid="ignore"):
         small = np.abs(want) < float_limits(want.dtype).smallest_normal
     return bool(np.all((got == 0) & small | ~wrong))
+
+
+def _shorter_type(got: Array, want: Array) -> str:
+    """A shorter float type that holds every wrong element, though not the right ones; empty if there is none."""
+    with np.errstate(all="ignore"):
+        off = (got != want) & np.isfinite(got) & np.isfinite(want)
+        wrong, right = got[off], want[off]
+        for kind in map(np.dtype, (ml_dtypes.bfloat16, np.float16, np.float32)):
+            if kind.itemsize >= got.dtype.itemsize:
+                continue
+            held = (wrong.astype(kind).astype(got.dtype) == wrong) & (wrong != 0)
+            distinct = right.astype(kind).astype(got.dtype) != right
+            near = np.abs(wrong - right) <= np.abs(right) * (2.0 ** -int(float_limits(kind).nmant) * 8)
+            if wrong.size > 1 and held.all() and near.all() and distinct.mean() > 0.9:
+                return str(kind.name)
+    return ""
 
 
 def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> bool:
@@ -328,7 +348,11 @@ def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> b
     with np.errstate(all="ignore"):
         if isinstance(op, SmoothMaxPool):
             scale = np.maximum(scale, 1.0)
-        allowed = scale * float(limits.eps) ** 0.5 + 64 * float(limits.smallest_subnormal)
+            share = float(limits.eps) ** 0.5
+        else:  # each term rounds a few times at most
+            terms = sum(a.size for a in arrays.primals if a is not None)
+            share = min(float(limits.eps) ** 0.5, (terms + 16) * float(limits.eps))
+        allowed = scale * share + 64 * float(limits.smallest_subnormal)
         off = np.abs(got - want) > allowed
     return not bool(off[np.isfinite(got) & np.isfinite(want)].any())
 

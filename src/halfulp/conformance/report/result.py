@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from halfulp.conformance.diagnosis import EITHER
 from halfulp.conformance.report.coverage import Coverage
 from halfulp.conformance.summary import Finding, Summary
 from halfulp.conformance.units import Plan
@@ -49,8 +50,20 @@ class SubjectResult:
         listed = []
         for operator in dict.fromkeys(key[0] for key in self.summary.cells):
             whole = self.summary.select(operator)
-            listed += [(operator, whole.findings[key]) for key in sorted(whole.findings)]
+            found = _without_doubt(whole.findings)
+            listed += [(operator, found[key]) for key in sorted(found)]
         return listed
+
+
+def _without_doubt(findings: dict[str, Finding]) -> dict[str, Finding]:
+    """Findings with two possible causes are counted with the one of them that other cases have shown."""
+    kept = dict(findings)
+    for key, finding in findings.items():
+        causes = [f"{finding.aspect}: {name}" for name in finding.name.split(EITHER)]
+        shown = [cause for cause in causes if cause in findings]
+        if len(causes) > 1 and len(shown) == 1:
+            kept[shown[0]].count += kept.pop(key).count
+    return kept
 
 
 @dataclass(frozen=True)
