@@ -85,6 +85,29 @@ def test_a_journal_of_another_campaign_exits_with_2(tmp_path: Path, capsys: pyte
     assert "is the journal of another campaign" in capsys.readouterr().err
 
 
+def test_a_file_that_is_no_journal_exits_with_2_and_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my only copy")
+    assert main(["check", *QUICK, "--journal", str(path), "--quiet"]) == 2
+    assert f"halfulp check: {path} is no journal, and would be overwritten" in capsys.readouterr().err
+    assert path.read_text() == "my only copy"
+
+
+@pytest.mark.parametrize("flag", ["--json", "--junit", "--report", "--markdown", "--journal"])
+def test_files_that_cannot_be_written_are_refused_before_the_work(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *QUICK, flag, str(tmp_path / "nowhere" / "file")]) == 2
+    assert f"halfulp check: {flag} {tmp_path / 'nowhere' / 'file'}: there is no folder" in capsys.readouterr().err
+    assert main(["check", *QUICK, flag, str(tmp_path)]) == 2
+    assert "is a folder; give the name of a file" in capsys.readouterr().err
+
+
+def test_a_combination_without_a_case_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--op", "conv", "--dtype", "int8", "--jobs", "0"]) == 2
+    assert "halfulp check: nothing would be checked" in capsys.readouterr().err
+
+
 def test_a_case_can_be_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--replay", "max_pool/vjp/float32/0.1"]) == 0
     out = capsys.readouterr().out

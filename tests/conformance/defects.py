@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import halfulp as hu
 from halfulp import AvgPool, Conv, MaxPool
 
 
@@ -20,6 +21,9 @@ class Perfect:
     policies = True
     complete = True
     threads = 1
+
+    def __init__(self) -> None:
+        hu.set_num_threads(1)  # small calls: threads would only wait for each other
 
     def changed(self, op: Any, inputs: Any) -> tuple[Any, Any]:
         """Where a defect goes: another record, or other inputs."""

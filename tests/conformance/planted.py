@@ -48,7 +48,9 @@ class BfloatAccumulation(Perfect):
         if not isinstance(op, Conv) or op.groups != 1 or weight.shape[1] <= 64:
             return op(x, weight, bias)
         axis = x.ndim - op.ndim - 1
-        parts = [op(x.take(range(a, b), axis), weight[:, a:b], c) for a, b, c in ((0, 64, bias), (64, x.shape[axis], None))]
+        parts = [
+            op(x.take(range(a, b), axis), weight[:, a:b], c) for a, b, c in ((0, 64, bias), (64, x.shape[axis], None))
+        ]
         with np.errstate(all="ignore"):
             return (parts[0].astype(BFLOAT16) + parts[1].astype(BFLOAT16)).astype(x.dtype)
 

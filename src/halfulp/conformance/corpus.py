@@ -67,7 +67,7 @@ _WINDOWS: Final[tuple[tuple[str, dict[str, Any], Shape, str], ...]] = (
     ("channels last", {"kernel_size": (2, 2), "stride": 1}, (1, 3, 3, 4), "channels_last"),
     ("negative strides", {"kernel_size": (3,), "stride": 1}, (2, 2, 6), "negative_strides"),
     ("large window", {"kernel_size": (5, 7), "stride": 1}, (1, 1, 5, 8), "C"),
-    ("many channels", {"kernel_size": (2,), "stride": 1}, (1, 35, 3), "C"),
+    ("many channels", {"kernel_size": (2,), "stride": 1}, (1, 67, 3), "C"),
     ("three axes", {"kernel_size": (2, 2, 2), "stride": 1, "padding": 1}, (1, 1, 2, 2, 2), "C"),
     ("long window", {"kernel_size": (33,), "stride": 2}, (1, 1, 37), "C"),
 )
@@ -81,7 +81,7 @@ _ADAPTIVE: Final[tuple[tuple[str, tuple[int | None, ...], Shape, str], ...]] = (
     ("empty batch", (2,), (0, 2, 4), "C"),
     ("channels last", (2, 3), (1, 3, 4, 4), "channels_last"),
     ("negative strides", (4,), (2, 2, 9), "negative_strides"),
-    ("many channels", (2,), (1, 35, 3), "C"),
+    ("many channels", (2,), (1, 67, 3), "C"),
     ("large bins", (2,), (1, 1, 60), "C"),
     ("three axes", (2, 1, 2), (1, 1, 3, 2, 3), "C"),
     ("long window", (2,), (1, 1, 129), "C"),
@@ -93,7 +93,7 @@ _GLOBAL: Final[tuple[tuple[str, int, Shape, str], ...]] = (
     ("empty batch", 1, (0, 2, 4), "C"),
     ("channels last", 2, (1, 3, 4, 4), "channels_last"),
     ("negative strides", 1, (2, 2, 9), "negative_strides"),
-    ("many channels", 1, (1, 35, 3), "C"),
+    ("many channels", 1, (1, 67, 3), "C"),
     ("large window", 1, (1, 1, 80), "C"),
     ("three axes", 3, (1, 1, 2, 3, 2), "C"),
     ("long window", 1, (1, 1, 129), "C"),
@@ -115,7 +115,7 @@ _CONV: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | None, str], 
     ("empty batch", {}, (0, 2, 4), (2, 2, 2), (2,), "C"),
     ("channels last", {}, (1, 3, 3, 4), (2, 3, 2, 2), None, "channels_last"),
     ("negative strides", {}, (2, 2, 6), (1, 2, 3), None, "negative_strides"),
-    ("many channels", {}, (1, 35, 3), (1, 35, 2), None, "C"),
+    ("many channels", {}, (1, 129, 3), (1, 129, 2), None, "C"),
     ("three axes", {"padding": 1}, (1, 1, 2, 2, 2), (1, 1, 2, 2, 2), (1,), "C"),
     ("long window", {}, (1, 1, 35), (1, 1, 33), None, "C"),
 )
@@ -133,7 +133,7 @@ _CONV_TRANSPOSE: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | No
     ("empty batch", {}, (0, 2, 4), (2, 2, 2), (2,), "C"),
     ("channels last", {}, (1, 3, 2, 3), (3, 2, 2, 2), None, "channels_last"),
     ("negative strides", {}, (2, 2, 4), (2, 1, 3), None, "negative_strides"),
-    ("many channels", {}, (1, 35, 2), (35, 1, 2), None, "C"),
+    ("many channels", {}, (1, 129, 2), (129, 1, 2), None, "C"),
     ("three axes", {"stride": 2}, (1, 1, 2, 1, 2), (1, 1, 2, 2, 2), (1,), "C"),
     ("long window", {}, (1, 1, 5), (1, 1, 33), None, "C"),
 )
@@ -147,7 +147,9 @@ def corpus(operator: str) -> tuple[Setting, ...]:
     'ceil_mode, partial last window'
     """
     structure = [
-        Setting(op, shapes, _fillings(label, _LONG if label == "long window" else _STRUCTURE[number % 2]), label, layout)
+        Setting(
+            op, shapes, _fillings(label, _LONG if label == "long window" else _STRUCTURE[number % 2]), label, layout
+        )
         for number, (label, op, shapes, layout) in enumerate(_entries(operator))
     ]
     plain = _plain(operator)

@@ -112,7 +112,9 @@ def alternatives(op: Operator, mode: str, arrays: Arrays, want: Answer | None = 
     yield from _steps(op, arrays)
     if want is not None:
         less = tuple(map(_without_subnormals, want))
-        yield Alternative("value", "subnormal results are flushed to zero", op, arrays, lambda _: less, group="subnormal")
+        yield Alternative(
+            "value", "subnormal results are flushed to zero", op, arrays, lambda _: less, group="subnormal"
+        )
     flushed = _flushed(arrays)
     if flushed is not None:
         yield Alternative("value", "subnormal inputs count as zero", op, flushed, group="subnormal")

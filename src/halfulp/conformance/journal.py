@@ -128,9 +128,9 @@ class Journal:
         operator, mode, dtype, place = case.split("/")
         for unit in self._known.values():
             if (unit.operator, unit.dtype) == (operator, dtype) and mode in self._modes(unit):
-                known = "probes" if unit.probes else {
-                    "%d.%d" % place_of(operator, n) for n in range(unit.start, unit.stop)
-                }
+                known = (
+                    "probes" if unit.probes else {"%d.%d" % place_of(operator, n) for n in range(unit.start, unit.stop)}
+                )
                 if (place == known if unit.probes else place in known) and unit.key not in self.units:
                     return
         raise JournalError(f"the campaign has no case {case!r} left to do here")

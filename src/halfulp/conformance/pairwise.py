@@ -53,9 +53,7 @@ def choices(operator: str, seed: int) -> Iterator[tuple[int, Choice]]:
 
 
 def _all_pairs(options: Options) -> set[Pair]:
-    return {
-        ((a, x), (b, y)) for (a, xs), (b, ys) in combinations(options.items(), 2) for x in xs for y in ys
-    }
+    return {((a, x), (b, y)) for (a, xs), (b, ys) in combinations(options.items(), 2) for x in xs for y in ys}
 
 
 def _news(choice: Choice, missing: set[Pair]) -> int:

@@ -58,7 +58,8 @@ def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Ve
         first = run_subject(subject, asked, mode, arrays)
     except Exception:  # support and errors are judged by the modes themselves
         return
-    if [a.shape for a in first] != _shapes(asked, mode, arrays):  # judged by the modes, too
+    kind = arrays.cotangent.dtype
+    if [a.shape for a in first] != _shapes(asked, mode, arrays) or any(a.dtype != kind for a in first):  # the same
         return
     steady = True
     for name, found in _circumstances(subject, asked, mode, arrays):
@@ -76,9 +77,7 @@ def _shapes(op: Operator, mode: str, arrays: Arrays) -> list[Shape]:
     return [arrays.cotangent.shape]
 
 
-def _circumstances(
-    subject: Subject, op: Operator, mode: str, arrays: Arrays
-) -> Iterator[tuple[str, Answer | None]]:
+def _circumstances(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Iterator[tuple[str, Answer | None]]:
     """(what the answer may depend on, the answer there); None where the subject fails only there."""
     for name, run in (("number of threads", _threads), ("batch size", _batches)):
         try:

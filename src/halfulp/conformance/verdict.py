@@ -209,7 +209,12 @@ def _shape_name(op: Operator, mode: str, oracle: Oracle, got: Answer, want: Answ
                 return name
         except HalfulpError:
             continue
-    if len(got) == len(want) == 1 and getattr(op, "ceil_mode", False) and got[0].ndim == want[0].ndim and _keeps_last_window(op, shapes[0], got[0]):
+    if (
+        len(got) == len(want) == 1
+        and getattr(op, "ceil_mode", False)
+        and got[0].ndim == want[0].ndim
+        and _keeps_last_window(op, shapes[0], got[0])
+    ):
         return "ceil_mode keeps a last window that starts past the input"
     return "wrong shape"
 

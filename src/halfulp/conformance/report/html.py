@@ -174,7 +174,9 @@ def _coverage(result: Result) -> str:
     ranks = sorted({item.rank for item in result.coverage})
     rows = []
     for operator in dict.fromkeys(item.operator for item in result.coverage):
-        met = {item.rank: f"{item.covered:,} of {item.possible:,}" for item in result.coverage if item.operator == operator}
+        met = {
+            item.rank: f"{item.covered:,} of {item.possible:,}" for item in result.coverage if item.operator == operator
+        }
         cells = "".join(f"<td>{met.get(rank, '–')}</td>" for rank in ranks)
         rows.append(f"<tr data-operator='{operator}'><th scope='row'>{operator}</th>{cells}</tr>")
     if not rows:

@@ -198,7 +198,9 @@ def _last_line(result: Result, subject: SubjectResult) -> Text:
     head = f"{subject.name}: {total.cases:,} cases in {result.seconds:.1f} s, seed {result.plan.seed}{ended}: "
     if not total.judged:
         said = next(iter(total.reasons), "")
-        why = "supports nothing of what was asked" + (f" ({said})" if said else "") if total.cases else "no case was run"
+        why = (
+            "supports nothing of what was asked" + (f" ({said})" if said else "") if total.cases else "no case was run"
+        )
         return Text(head + f"{why}: not a pass", style="bold red")
     if result.demand.met_by(subject):
         rest = f"; {total.unsupported:,} cases are not supported" if total.unsupported else ""
