@@ -175,7 +175,7 @@ class Fragile(Perfect):
             os._exit(3)
         if shape == (2, 1, 4):
             raise MemoryError("no more memory")
-        if shape == (1, 2, 4, 4):
+        if shape == (1, 1, 3, 3):
             time.sleep(600)
         return op(*inputs)
 

@@ -10,11 +10,28 @@ import pytest
 from halfulp.conformance import Demand, Plan, UserSubject, check
 from halfulp.conformance.cases import OPERATORS
 
-NAMES = (
-    "WidthModulo16 BatchBeyond4 BfloatAccumulation CeilModeIn3D LastSampleLost PaddingCountedIfAsymmetric SwappedField "
-    "SwappedStride FlushedOutputs OneWrongCallIn500 TWICE ChangesItsInput InfinityInLongKernels OverflowOnTheWay "
-    "DepthwiseTail IgnoresStrides DivisorIgnoredInCeilMode LastTieInLongRows MeanInTwoParts BiasOfTheFirstGroup"
-).split()
+NAMES = [
+    "WidthModulo16",
+    "BatchBeyond4",
+    "BfloatAccumulation",
+    "CeilModeIn3D",
+    "LastSampleLost",
+    "PaddingCountedIfAsymmetric",
+    "SwappedField",
+    "SwappedStride",
+    "FlushedOutputs",
+    "OneWrongCallIn500",
+    "TWICE",
+    "ChangesItsInput",
+    "InfinityInLongKernels",
+    "OverflowOnTheWay",
+    "DepthwiseTail",
+    "IgnoresStrides",
+    "DivisorIgnoredInCeilMode",
+    "LastTieInLongRows",
+    "MeanInTwoParts",
+    "BiasOfTheFirstGroup",
+]
 
 WRONG_CAUSES = {
     "FlushedOutputs": {"subnormal inputs count as zero"},

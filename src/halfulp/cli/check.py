@@ -66,7 +66,7 @@ def _what(group: Any) -> None:
     )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the drawn cases (default %(default)s)")
     group.add_argument(
-        "--replay", action="append", metavar="CASE", help="only print this case, such as conv/vjp/float32/30.2"
+        "--replay", action="append", metavar="CASE", help="only print this case, such as conv/vjp/float32/60.0"
     )
     group.add_argument(
         "--fail-on",

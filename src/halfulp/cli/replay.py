@@ -28,7 +28,7 @@ def _reason(error: Exception, keys: list[str]) -> str:
 
     if isinstance(error, SubjectError):
         return str(error)
-    return f"{', '.join(keys)}: a case is called operator/mode/dtype/setting.filling, such as conv/vjp/float32/30.2"
+    return f"{', '.join(keys)}: a case is called operator/mode/dtype/setting.filling, such as conv/vjp/float32/60.0"
 
 
 def _replay_one(subject: object, key: str, seed: int) -> bool:

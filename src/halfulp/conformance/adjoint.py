@@ -13,8 +13,8 @@ import numpy as np
 
 from halfulp.conformance.fill import float_limits
 from halfulp.conformance.oracle import Oracle
-from halfulp.conformance.subjects import Subject
 from halfulp.conformance.run import run_subject
+from halfulp.conformance.subjects import Subject
 from halfulp.conformance.verdict import NOT_REPEATABLE, Verdict, repeats
 from halfulp.records import Array, Operator
 

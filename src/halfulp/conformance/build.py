@@ -55,7 +55,7 @@ class Drawing:
         if self.is_long("channels"):
             return self.rng.choice((1, 2)), self.long
         fits = [lead for lead in _LEADING if len(lead) == 2 or self.chosen["layout"] != "channels_last"]
-        return self.rng.choice(fits if self.spare else fits[:1])  # type: ignore[return-value]
+        return self.rng.choice(fits if self.spare else fits[:1])
 
     def kernel(self) -> Shape:
         """The window, one axis of it long if that was chosen."""
