@@ -96,7 +96,7 @@ class Journal:
         if set(results) != set(self.summaries):
             raise JournalError("the results are not those of this campaign's subjects")
         unit = self._known[key]
-        places = {"%d.%d" % place_of(unit.operator, n) for n in range(unit.start, unit.stop)}
+        places = _places(unit)
         for name, cells in results.items():
             summary = Summary.from_json(cells)
             if len(summary.cells) != len(cells):
@@ -128,10 +128,8 @@ class Journal:
         operator, mode, dtype, place = case.split("/")
         for unit in self._known.values():
             if (unit.operator, unit.dtype) == (operator, dtype) and mode in self._modes(unit):
-                known = (
-                    "probes" if unit.probes else {"%d.%d" % place_of(operator, n) for n in range(unit.start, unit.stop)}
-                )
-                if (place == known if unit.probes else place in known) and unit.key not in self.units:
+                known = {"probes"} if unit.probes else _places(unit)
+                if place in known and unit.key not in self.units:
                     return
         raise JournalError(f"the campaign has no case {case!r} left to do here")
 
@@ -169,6 +167,12 @@ class Journal:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+
+
+def _places(unit: Unit) -> set[str]:
+    """The last parts of the names of a unit's cases; probes are no cases."""
+    found = (place_of(unit.operator, number) for number in range(unit.start, unit.stop))
+    return {f"{index}.{filling}" for index, filling in found}
 
 
 def _line(data: dict[str, Any]) -> str:

@@ -92,7 +92,7 @@ def _right(got: Answer, want: Answer) -> bool:
 
 
 def repeats(subject: Subject, op: Operator, mode: str, arrays: Arrays, got: Answer) -> bool:
-    """Whether the subject gives the same answer twice more. A wrong answer that does not come back has no other cause."""
+    """Whether the subject gives the same answer twice more. What does not come back has no other cause."""
     try:
         again = [run_subject(subject, op, mode, arrays) for _ in range(2)]
     except Exception:
