@@ -67,7 +67,7 @@ def test_flushed_results_are_not_blamed_on_the_inputs(operator: str) -> None:
 
 
 def test_a_wrong_answer_that_does_not_come_back_is_the_only_finding() -> None:
-    plan = Plan(operators=("conv", "max_pool"), dtypes=("float32", "float64"))
+    plan = Plan(operators=("avg_pool", "max_pool"), dtypes=("float32", "float64"))
     result = check(["planted:OneWrongCallIn500"], plan, reproducers=True)
     assert {finding.name for _, finding in result.subjects[0].findings()} == {"differs from run to run"}
 
@@ -79,7 +79,7 @@ def test_another_nan_is_no_defect() -> None:
 
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_perfect_subject_is_not_blamed_whatever_the_seed(seed: int) -> None:
-    result = check(["defects:Perfect"], Plan(dtypes=("bfloat16", "float32"), cases=96, seed=seed, probes=False))
+    result = check(["defects:Perfect"], Plan(dtypes=("float32",), cases=96, seed=seed, probes=False))
     assert result.subjects[0].findings() == []
     assert result.passed
 

@@ -184,7 +184,7 @@ def _coverage(result: Result) -> str:
     heads = "".join(f"<th scope='col'>{rank}-D</th>" for rank in ranks)
     return (
         "<section><h2>Pairs of options</h2><p>Pairs of option values (a kind of padding with a kind of stride, "
-        "a long axis with a memory layout, …) that met in the drawn cases, and how many there are.</p><div class='scroll'>"
+        "a long axis with a memory layout, …) that met in the drawn cases, of all there are.</p><div class='scroll'>"
         f"<table><thead><tr><th scope='col'>operator</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         "</div></section>"
     )
