@@ -90,7 +90,7 @@ def test_a_subject_object_stays_in_its_process() -> None:
 
 
 def test_shrinking_keeps_a_layout_only_where_it_matters() -> None:
-    arrays = case_of("max_pool/forward/float32/16.0", seed=0).arrays()  # channels last
+    arrays = case_of("max_pool/forward/float32/17.0", seed=0).arrays()  # channels last
     sample = Sample(hu.MaxPool((2, 2), stride=1), arrays)
     x = arrays.primals[0]
     assert x is not None
