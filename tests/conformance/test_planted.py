@@ -77,9 +77,9 @@ def test_another_nan_is_no_defect() -> None:
     assert check(["planted:NanPayload"], plan).passed
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_perfect_subject_is_not_blamed_whatever_the_seed(seed: int) -> None:
-    result = check(["defects:Perfect"], Plan(dtypes=("float32",), cases=96, seed=seed, probes=False))
+    result = check(["defects:Perfect"], Plan(dtypes=("bfloat16", "float32"), cases=110, seed=seed, probes=False))
     assert result.subjects[0].findings() == []
     assert result.passed
 
