@@ -84,13 +84,14 @@ ArrayView with_unit_axes(const ArrayView& view, int count) {
 class MaxOperator {
  public:
   MaxOperator(WindowKind kind, WindowParameters parameters, std::vector<Index> output_sizes, bool keepdims, Ties ties,
-              NanPolicy nan)
+              NanPolicy nan, Cells cells)
       : kind_(kind),
         parameters_(std::move(parameters)),
         output_sizes_(std::move(output_sizes)),
         keepdims_(keepdims),
         ties_(ties),
-        nan_(nan) {}
+        nan_(nan),
+        cells_(cells) {}
 
   nb::object forward(nb::handle x) const { return forward_into(x, {}); }
 
@@ -184,7 +185,7 @@ class MaxOperator {
     // The output must be possible before anything of its size is made.
     output_shape(parameters_.operator_name, Sizes(sizes), axes, DType::i64);
     check_plan_memory(parameters_.operator_name, axes);
-    auto plan = std::make_shared<const MaxPlan>(parameters_.operator_name, std::move(axes), ties_, nan_);
+    auto plan = std::make_shared<const MaxPlan>(parameters_.operator_name, std::move(axes), ties_, nan_, cells_);
     plans_.insert(sizes, plan);
     return plan;
   }
@@ -195,6 +196,7 @@ class MaxOperator {
   bool keepdims_;
   Ties ties_;
   NanPolicy nan_;
+  Cells cells_;
   mutable PlanCache plans_;
 };
 
@@ -218,14 +220,18 @@ NanPolicy nan_from(const std::string& word) {
   return word == "propagate" ? NanPolicy::propagate : word == "ignore" ? NanPolicy::ignore : NanPolicy::raise;
 }
 
+Cells cells_from(const std::string& word) {
+  return word == "plain" ? Cells::plain : word == "negated" ? Cells::negated : Cells::magnitude;
+}
+
 std::unique_ptr<MaxOperator> sliding(std::string name, std::vector<Index> kernel, std::vector<Index> stride,
                                      std::vector<Index> before, std::vector<Index> after, const std::string& padding,
                                      std::vector<Index> dilation, bool ceil_mode, const std::string& ties,
-                                     const std::string& nan) {
+                                     const std::string& nan, const std::string& cells) {
   WindowParameters p{std::move(name), kernel, std::move(stride), std::move(dilation), std::move(before),
                      std::move(after), padding_mode_from(padding), ceil_mode};
   return std::make_unique<MaxOperator>(WindowKind::sliding, std::move(p), std::move(kernel), true, ties_from(ties),
-                                       nan_from(nan));
+                                       nan_from(nan), cells_from(cells));
 }
 
 WindowParameters named(std::string name) {
@@ -237,14 +243,14 @@ WindowParameters named(std::string name) {
 std::unique_ptr<MaxOperator> adaptive(std::string name, std::vector<Index> output_size, const std::string& ties,
                                       const std::string& nan) {
   return std::make_unique<MaxOperator>(WindowKind::adaptive, named(std::move(name)), std::move(output_size), true,
-                                       ties_from(ties), nan_from(nan));
+                                       ties_from(ties), nan_from(nan), Cells::plain);
 }
 
 std::unique_ptr<MaxOperator> global(std::string name, int ndim, bool keepdims, const std::string& ties,
-                                    const std::string& nan) {
+                                    const std::string& nan, const std::string& cells) {
   return std::make_unique<MaxOperator>(WindowKind::global, named(std::move(name)),
                                        std::vector<Index>(static_cast<std::size_t>(ndim), 1), keepdims,
-                                       ties_from(ties), nan_from(nan));
+                                       ties_from(ties), nan_from(nan), cells_from(cells));
 }
 
 }  // namespace
@@ -261,10 +267,10 @@ void register_max_pool(nb::module_& module) {
       .def("vjp", &MaxOperator::vjp, nb::arg("x"));
   module.def("max_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),
              nb::arg("after"), nb::arg("padding"), nb::arg("dilation"), nb::arg("ceil_mode"), nb::arg("ties"),
-             nb::arg("nan"));
+             nb::arg("nan"), nb::arg("cells") = "plain");
   module.def("adaptive_max_pool", &adaptive, nb::arg("name"), nb::arg("output_size"), nb::arg("ties"), nb::arg("nan"));
   module.def("global_max_pool", &global, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"), nb::arg("ties"),
-             nb::arg("nan"));
+             nb::arg("nan"), nb::arg("cells") = "plain");
 }
 
 }  // namespace halfulp::bindings

@@ -10,6 +10,7 @@
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/stream_kernels.hpp"
+#include "max_cells.hpp"
 #include "max_nan.hpp"
 #include "max_separable.hpp"
 #include "max_walk.hpp"
@@ -89,6 +90,17 @@ struct Piece {
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
+    for (Index stop; begin < end; begin = stop) {
+      stop = changed_.run_end(plan, plane, begin, end);
+      maxima(plan, changed_.change(plan, plane, begin, stop), begin, stop);
+      ChangedCells::restore(plan, plane, begin, stop);
+      settle_plane(plan, plane, begin, stop);  // a NaN has no sign
+    }
+  }
+
+ private:
+  void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     poll_interrupts();
     if (plan_ != &plan) {
       plan_ = &plan;
@@ -104,9 +116,9 @@ class Worker {
     }
   }
 
- private:
   const MaxPlan* plan_ = nullptr;
   std::unique_ptr<PlaneEngine> engine_;
+  ChangedCells changed_;
 };
 
 bool alike(const Axis& a, const Axis& b) {
@@ -130,7 +142,7 @@ std::vector<Piece> pieces_of(const MaxPlan& plan) {
     part.after = std::max<Index>(0, stop - to);
     Piece piece{nullptr, from, first};
     if (!pieces.empty() && alike(pieces.back().plan->axes[0], part)) piece.plan = pieces.back().plan;
-    else piece.plan = std::make_shared<MaxPlan>(plan.operator_name, std::vector{part}, plan.ties, plan.nan);
+    else piece.plan = std::make_shared<MaxPlan>(plan.operator_name, std::vector{part}, plan.ties, plan.nan, plan.cells);
     pieces.push_back(std::move(piece));
   }
   return pieces;

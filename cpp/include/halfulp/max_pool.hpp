@@ -14,15 +14,18 @@ namespace halfulp {
 
 enum class Ties : std::uint8_t { first, last, all, split };
 enum class NanPolicy : std::uint8_t { propagate, ignore, raise };
+// What is compared: the cells, their negatives (the result is a minimum), or their magnitudes.
+enum class Cells : std::uint8_t { plain, negated, magnitude };
 
 // The windows of one operator on planes of one shape.
 struct MaxPlan {
-  MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties, NanPolicy nan);
+  MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties, NanPolicy nan, Cells cells = Cells::plain);
 
   std::string operator_name;
   std::vector<Axis> axes;
   Ties ties;
   NanPolicy nan;
+  Cells cells;
   // Per axis and output: the first real coordinate, how many real ones there are (dilation apart), and the offset in
   // the window of the first.
   struct Spans {

@@ -16,8 +16,11 @@ from halfulp.kernels import (
     conv_transpose,
     global_avg_pool,
     global_max_pool,
+    global_min_pool,
     max_pool,
+    min_pool,
     smooth_max_pool,
+    sum_pool,
 )
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
@@ -34,11 +37,14 @@ __all__ = [
     "get_num_threads",
     "global_avg_pool",
     "global_max_pool",
+    "global_min_pool",
     "jvp",
     "max_pool",
+    "min_pool",
     "register",
     "set_num_threads",
     "smooth_max_pool",
+    "sum_pool",
     "supports",
     "vjp",
 ]

@@ -8,9 +8,11 @@ from halfulp.records.adaptive_pool import AdaptiveOperator
 from halfulp.records.avg_pool import AvgPool
 from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.conv_transpose import ConvTranspose
-from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalOperator
+from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
 from halfulp.records.max_pool import MaxPool
+from halfulp.records.min_pool import MinPool
 from halfulp.records.smooth_max_pool import SmoothMaxPool
+from halfulp.records.sum_pool import SumPool
 
 __all__ = [
     "AdaptiveAvgPool",
@@ -23,13 +25,16 @@ __all__ = [
     "ConvolutionOperator",
     "GlobalAvgPool",
     "GlobalMaxPool",
+    "GlobalMinPool",
     "GlobalOperator",
     "Interpreter",
     "MaxPool",
+    "MinPool",
     "Operator",
     "Pullback",
     "Shape",
     "SmoothMaxPool",
+    "SumPool",
     "WindowOperator",
     "set_interpreter",
 ]

@@ -11,7 +11,7 @@ from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
 
-_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool")
+_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool", "MinPool", "GlobalMinPool")
 _NAMES = ("input", "weight", "bias")
 
 

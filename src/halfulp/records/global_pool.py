@@ -73,3 +73,27 @@ class GlobalMaxPool(GlobalOperator):
         self._normalise_global()
         arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
         arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class GlobalMinPool(GlobalOperator):
+    """The minimum of all cells; by default every minimiser gets the full cotangent (``ties="all"``).
+
+    >>> import numpy as np
+    >>> output, pullback = GlobalMinPool(1).vjp(np.array([1.0, 3.0, 1.0]))
+    >>> pullback(np.array([1.0]))
+    (array([1., 0., 1.]),)
+    """
+
+    ndim: int
+    keepdims: bool = True
+    ties: str = "all"
+    nan: str = "propagate"
+
+    base_name: ClassVar[str] = "global_min_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_global()
+        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
+        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")

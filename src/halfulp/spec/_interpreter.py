@@ -22,7 +22,9 @@ from halfulp.spec import (
     conv_transpose,
     global_pool,
     max_pool,
+    min_pool,
     smooth_max_pool,
+    sum_pool,
 )
 from halfulp.spec._floats import over_floats
 from halfulp.spec._pooling import Pooling, planes
@@ -65,6 +67,9 @@ register(records.AdaptiveAvgPool, adaptive_avg_pool.RULE)
 register(records.AdaptiveMaxPool, adaptive_max_pool.RULE)
 register(records.GlobalAvgPool, global_pool.AVG_RULE)
 register(records.GlobalMaxPool, global_pool.MAX_RULE)
+register(records.SumPool, sum_pool.RULE)
+register(records.MinPool, min_pool.RULE)
+register(records.GlobalMinPool, min_pool.GLOBAL_RULE)
 register(records.Conv, conv)
 register(records.ConvTranspose, conv_transpose)
 
@@ -99,11 +104,13 @@ def indices(op: Any, x: Any) -> Array:
     """
     (array,) = _checked(op, (x,))
     rule = _RULES[type(op)]
-    if not isinstance(rule, Pooling) or not hasattr(op, "ties"):
+    if not isinstance(rule, Pooling) or rule.index is None:
         raise TypeError(f"{op.name}: only a hard max has indices")
+    if array.dtype.kind in "iub":
+        array = array.astype(object)  # Python's integers do not overflow
     walk = rule.walk(op, array.shape)
     found = [
-        max_pool.max_pool_index(op, [plane[i] for i in window.cells], window.cells)
+        rule.index(op, [plane[i] for i in window.cells], window.cells)
         for plane in planes(array, rule.spatial(op, array.shape))
         for window in walk
     ]

@@ -27,13 +27,15 @@ class Pooling:
     ``windows(op, spatial)`` lists the windows of a plane. ``value(op, zero, values, padded)`` is a window's value;
     ``jvp(op, zero, values, tangents, padded)`` its derivative; ``vjp(op, zero, values, cotangent, padded)`` the
     cotangent of each of its cells, None for a cell that has no part in it. ``values`` are the real cells in row-major
-    order, ``padded`` counts the cells in the padding.
+    order, ``padded`` counts the cells in the padding. ``index(op, values, cells)`` is the winner's flat index, for
+    operators that select.
     """
 
     windows: Callable[[Any, Shape], Iterable[Window]]
     value: Callable[[Any, Any, Sequence[Any], int], Any]
     jvp_value: Callable[[Any, Any, Sequence[Any], Sequence[Any], int], Any]
     vjp_values: Callable[[Any, Any, Sequence[Any], Any, int], Sequence[Any]]
+    index: Callable[[Any, Sequence[Any], Sequence[int]], int] | None = None
 
     def forward(self, op: Operator, inputs: tuple[Array, ...], progress: bool = False) -> Array:
         """The value of every window."""

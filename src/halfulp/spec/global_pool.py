@@ -19,7 +19,7 @@ from halfulp.records import GlobalOperator, Shape
 from halfulp.spec._pooling import Pooling, planes
 from halfulp.spec._scalars import filled
 from halfulp.spec.adaptive_avg_pool import bin_mean, bin_mean_jvp, bin_mean_vjp
-from halfulp.spec.max_pool import max_pool_jvp_value, max_pool_value, max_pool_vjp_values
+from halfulp.spec.max_pool import max_pool_index, max_pool_jvp_value, max_pool_value, max_pool_vjp_values
 
 
 def reduce_spatial(plane: Sequence[Any], initial: Any, function: Callable[[Any, Any], Any]) -> Any:
@@ -49,4 +49,4 @@ def whole_plane(op: GlobalOperator, spatial: Shape) -> Iterable[Window]:
 
 
 AVG_RULE = Pooling(whole_plane, bin_mean, bin_mean_jvp, bin_mean_vjp)
-MAX_RULE = Pooling(whole_plane, max_pool_value, max_pool_jvp_value, max_pool_vjp_values)
+MAX_RULE = Pooling(whole_plane, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index)

@@ -105,4 +105,4 @@ def max_pool_index(op: Any, values: Sequence[Any], cells: Sequence[int]) -> int:
     return cells[winners(op, values)[0]] if cells else -1
 
 
-RULE = Pooling(max_pool_windows, max_pool_value, max_pool_jvp_value, max_pool_vjp_values)
+RULE = Pooling(max_pool_windows, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index)
