@@ -12,6 +12,7 @@
 
 #include "bindings.hpp"
 #include "numpy_array.hpp"
+#include "policies.hpp"
 
 namespace halfulp::bindings {
 namespace {
@@ -210,14 +211,6 @@ nb::tuple MaxPullback::operator()(nb::handle cotangent) const {
     max_pullback(*plan_, winners_, keepdims_ ? g.view : with_unit_axes(g.view, plan_->ndim()), dx.view);
   }
   return nb::make_tuple(dx.owner);
-}
-
-Ties ties_from(const std::string& word) {
-  return word == "first" ? Ties::first : word == "last" ? Ties::last : word == "all" ? Ties::all : Ties::split;
-}
-
-NanPolicy nan_from(const std::string& word) {
-  return word == "propagate" ? NanPolicy::propagate : word == "ignore" ? NanPolicy::ignore : NanPolicy::raise;
 }
 
 Cells cells_from(const std::string& word) {

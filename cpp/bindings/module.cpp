@@ -14,4 +14,6 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_max_pool(module);
   halfulp::bindings::register_avg_pool(module);
   halfulp::bindings::register_smooth_max_pool(module);
+  halfulp::bindings::register_patches(module);
+  halfulp::bindings::register_fractional_max_pool(module);
 }

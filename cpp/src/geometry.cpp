@@ -103,7 +103,9 @@ PaddingMode padding_mode_from(std::string_view name) noexcept {
   return name == "same_lower" ? PaddingMode::same_lower : PaddingMode::given;
 }
 
-Index Axis::adaptive_start(Index o) const noexcept { return scaled(o, size, output).floor; }
+Index Axis::adaptive_start(Index o) const noexcept {
+  return starts ? (*starts)[static_cast<std::size_t>(o)] : scaled(o, size, output).floor;
+}
 
 Index Axis::first_real(Index o) const noexcept {
   if (adaptive) return 0;
@@ -112,6 +114,7 @@ Index Axis::first_real(Index o) const noexcept {
 }
 
 Index Axis::stop_real(Index o) const noexcept {
+  if (starts) return kernel;
   if (adaptive) {
     const Quotient end = scaled(o + 1, size, output);
     return end.floor + (end.exact ? 0 : 1) - adaptive_start(o);
@@ -124,6 +127,16 @@ Index Axis::stop_real(Index o) const noexcept {
 Index Axis::counted(Index o) const noexcept {
   if (adaptive) return stop_real(o);
   return std::clamp<Index>(ceil_div(padded() - o * stride, dilation), 0, kernel);
+}
+
+Axis bins_axis(Index size, Index kernel, std::vector<Index> starts) {
+  Axis axis;
+  axis.size = size;
+  axis.kernel = kernel;
+  axis.output = static_cast<Index>(starts.size());
+  axis.adaptive = true;
+  axis.starts = std::make_shared<const std::vector<Index>>(std::move(starts));
+  return axis;
 }
 
 std::vector<Axis> window_axes(const WindowParameters& parameters, std::span<const Index> sizes) {

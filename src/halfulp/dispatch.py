@@ -79,14 +79,14 @@ class Dispatch:
         return output, pullback
 
 
-def indices(op: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
+def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -> tuple[Any, Any]:
     """The value of a hard max, in ``out`` if that is given, and the flat index of the cell that gives it."""
     if out is not None:
-        value, where = indices(op, x)
+        value, where = indices(op, x, None, constants)
         return _inputs.filled(op, _inputs.as_output(op, out), value), where
     if _for_kernels(op, (x,)):
-        return kernels.forward_with_indices(op, x)
-    return spec.forward(op, x), spec.indices(op, x)
+        return kernels.forward_with_indices(op, x, *constants)
+    return spec.forward(op, x, *constants), spec.indices(op, x, *constants)
 
 
 def _traced(values: tuple[Any, ...]) -> Any:

@@ -48,6 +48,15 @@ CONSTRAINTS: dict[str, str] = {
     # Adaptive and global pooling
     "D1": "every output size is an integer >= 1, or None to keep the input's size",
     "G1": "ndim is an integer >= 1",
+    # Unfold and fold
+    "K1": "an unfold's input has a channel axis; a fold's has the cells of a window and as many columns as windows",
+    # Max unpooling
+    "U1": "indices are integers, one for every value",
+    "U2": "every index is a cell of the output's plane, or -1 for none",
+    "U3": "every output size is an integer >= 0",
+    # Fractional max pooling
+    "F1": "samples are numbers from 0 on and below 1, one for every plane and spatial axis",
+    "F2": "the input has at least output_size + kernel_size - 1 cells along every axis",
     # Convolution
     "C1": "the input has ndim + 1 or ndim + 2 axes",
     "C2": "the weight has ndim + 2 axes, none of its kernel sizes 0",

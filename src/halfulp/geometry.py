@@ -27,6 +27,7 @@ __all__ = [
     "adaptive_start",
     "adaptive_windows",
     "flat_index",
+    "fractional_starts",
     "resolve_padding",
     "same_padding",
     "unpad",
@@ -218,6 +219,29 @@ def adaptive_windows(sizes: Sequence[int], output_sizes: Sequence[int]) -> Itera
     ]
     for ranges in product(*per_axis):
         yield Window(tuple(flat_index(position, sizes) for position in product(*ranges)), 0)
+
+
+def fractional_starts(sample: Any, input_size: int, output_size: int, kernel: int) -> list[int]:
+    """The first cells of the windows of fractional max pooling along one axis, in the arithmetic of the sample's type.
+
+    A start that a narrow type rounds beyond the last window is that of the last window.
+
+    >>> fractional_starts(0.5, 10, 4, 2)
+    [0, 3, 5, 8]
+    """
+    last = input_size - kernel
+    if output_size == 1:
+        return [last]
+    number = type(sample)
+    alpha = number(last) / number(output_size - 1)
+    first = _truncated(sample * alpha, last)
+    starts = [_truncated((number(i) + sample) * alpha, last + first) - first for i in range(output_size - 1)]
+    return [min(max(start, 0), last) for start in starts] + [last]
+
+
+def _truncated(value: Any, most: int) -> int:
+    """The integer part of a number >= 0; ``most`` if it is larger than that or not a number at all."""
+    return int(math.floor(value)) if value <= most else most
 
 
 def flat_index(position: Iterable[int], sizes: Sequence[int]) -> int:

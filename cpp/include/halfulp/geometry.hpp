@@ -1,6 +1,7 @@
 // Window arithmetic of the core, for any number of spatial axes. Written apart from the Python layer's: tests compare.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct Axis {
   Index after = 0;
   Index output = 0;
   bool adaptive = false;
+  std::shared_ptr<const std::vector<Index>> starts = nullptr;  // of bins of `kernel` cells that follow no formula, in order
 
   Index extent() const noexcept { return dilation * (kernel - 1) + 1; }
   Index padded() const noexcept { return before + size + after; }
@@ -58,6 +60,9 @@ std::vector<Axis> adaptive_axes(std::span<const Index> sizes, std::span<const In
 
 // One window over everything.
 std::vector<Axis> global_axes(std::span<const Index> sizes);
+
+// Bins of `kernel` cells that start where `starts` says, in order.
+Axis bins_axis(Index size, Index kernel, std::vector<Index> starts);
 
 // The leading axes of `shape` followed by the axes' outputs; throws Error I7 if an array of `dtype` would be too large.
 Sizes output_shape(const std::string& operator_name, const Sizes& shape, std::span<const Axis> axes, DType dtype);

@@ -14,13 +14,16 @@ from halfulp.kernels import (
     avg_pool,
     conv,
     conv_transpose,
+    fractional_max_pool,
     global_avg_pool,
     global_max_pool,
     global_min_pool,
     max_pool,
+    max_unpool,
     min_pool,
     smooth_max_pool,
     sum_pool,
+    unfold,
 )
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
@@ -34,18 +37,21 @@ __all__ = [
     "entries",
     "forward",
     "forward_with_indices",
+    "fractional_max_pool",
     "get_num_threads",
     "global_avg_pool",
     "global_max_pool",
     "global_min_pool",
     "jvp",
     "max_pool",
+    "max_unpool",
     "min_pool",
     "register",
     "set_num_threads",
     "smooth_max_pool",
     "sum_pool",
     "supports",
+    "unfold",
     "vjp",
 ]
 
@@ -71,7 +77,7 @@ def forward(op: Operator, inputs: tuple[Any, ...], out: Any = None) -> Any:
     return entries[type(op)].forward(op, *inputs, out=out)
 
 
-def forward_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
+def forward_with_indices(op: Operator, x: Any, *constants: Any) -> tuple[Any, Any]:
     """The value of a hard max and the flat index of every winner in its plane (int64; -1 for a window without cells).
 
     >>> import numpy as np
@@ -82,7 +88,7 @@ def forward_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
     indices = entries[type(op)].indices
     if indices is None:
         raise TypeError(f"{op.name}: only a hard max has indices")
-    return indices(op, x)
+    return indices(op, x, *constants)
 
 
 def jvp(op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -8,11 +8,14 @@ from halfulp.records.adaptive_pool import AdaptiveOperator
 from halfulp.records.avg_pool import AvgPool
 from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.conv_transpose import ConvTranspose
+from halfulp.records.fractional_max_pool import FractionalMaxPool
 from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
 from halfulp.records.max_pool import MaxPool
+from halfulp.records.max_unpool import MaxUnpool
 from halfulp.records.min_pool import MinPool
 from halfulp.records.smooth_max_pool import SmoothMaxPool
 from halfulp.records.sum_pool import SumPool
+from halfulp.records.unfold import Fold, PatchOperator, Unfold
 
 __all__ = [
     "AdaptiveAvgPool",
@@ -23,18 +26,23 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "ConvolutionOperator",
+    "Fold",
+    "FractionalMaxPool",
     "GlobalAvgPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalOperator",
     "Interpreter",
     "MaxPool",
+    "MaxUnpool",
     "MinPool",
     "Operator",
+    "PatchOperator",
     "Pullback",
     "Shape",
     "SmoothMaxPool",
     "SumPool",
+    "Unfold",
     "WindowOperator",
     "set_interpreter",
 ]

@@ -86,6 +86,9 @@ class Operator:
 
     arity: ClassVar[int] = 1
     """How many inputs the operator takes; a convolution's bias may be None or left out."""
+    input_names: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
+    constants: ClassVar[tuple[str, ...]] = ()
+    """The inputs, all of them at the end, that have no derivative and an element type of their own."""
 
     @property
     def name(self) -> str:

@@ -11,8 +11,7 @@ from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
 
-_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool", "MinPool", "GlobalMinPool")
-_NAMES = ("input", "weight", "bias")
+_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool", "MinPool", "GlobalMinPool", "FractionalMaxPool", "MaxUnpool", "Unfold")
 
 
 def read(op: Operator, name: str, value: Any) -> Array:
@@ -30,17 +29,23 @@ def read(op: Operator, name: str, value: Any) -> Array:
 
 
 def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
-    """The inputs as arrays of native byte order, all of one kind, padded with None to the operator's arity."""
-    least = 1 if op.arity == 1 else 2
+    """The inputs as arrays of native byte order, padded with None to the operator's arity.
+
+    All are of one kind, but for the constant ones, whose kind is the record's to say.
+    """
+    least = op.arity if op.arity == 1 or op.constants else 2
     takes = "one input" if op.arity == 1 else "x, weight and optionally a bias"
+    if op.constants:
+        takes = " and ".join(op.input_names)
     if not least <= len(inputs) <= op.arity:
         raise ShapeError(op.name, f"{len(inputs)} inputs", f"takes {takes}", "I3")
-    for name, value in zip(_NAMES, inputs[:least], strict=False):
+    for name, value in zip(op.input_names, inputs[:least], strict=False):
         if value is None:
             raise ShapeError(op.name, f"{name}=None", f"must be an array: takes {takes}", "I3")
-    arrays = tuple(None if v is None else as_array(op, v, n) for n, v in zip(_NAMES, inputs, strict=False))
+    given = zip(op.input_names, inputs, strict=False)
+    arrays = tuple(None if value is None else _as_input(op, name, value) for name, value in given)
     first = arrays[0]
-    for array in arrays[1:]:
+    for array in arrays[1 : op.arity - len(op.constants)]:
         if array is not None and first is not None and array.dtype != first.dtype:
             raise DTypeError(
                 op.name,
@@ -49,6 +54,13 @@ def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
                 "I2",
             )
     return arrays + (None,) * (op.arity - len(arrays))
+
+
+def _as_input(op: Any, name: str, value: Any) -> Array:
+    if name not in op.constants:
+        return as_array(op, value, name)
+    array: Array = op.constant(name, read(op, name, value))
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def as_array(op: Operator, value: Any, name: str = "input") -> Array:
@@ -80,7 +92,7 @@ def differentiable(op: Operator, array: Array) -> None:
 def as_tangents(op: Operator, primals: Sequence[Array | None], tangents: Sequence[Any]) -> tuple[Array | None, ...]:
     """The tangents as arrays like their primals; None is a tangent that is not there (not for a single input)."""
     given = tuple(tangents) + (None,) * (len(primals) - len(tangents))
-    if len(given) != len(primals) or (op.arity == 1 and given[0] is None):
+    if len(given) != len(primals) or ((op.arity == 1 or op.constants) and given[0] is None):
         raise ShapeError(op.name, f"{len(tangents)} tangents", "takes one tangent for each primal", "I4")
     out: list[Array | None] = []
     for primal, tangent in zip(primals, given, strict=True):
@@ -89,6 +101,9 @@ def as_tangents(op: Operator, primals: Sequence[Array | None], tangents: Sequenc
             continue
         if primal is None:
             raise ShapeError(op.name, "a tangent for an absent bias", "must be None", "I4")
+        if len(out) >= op.arity - len(op.constants):
+            name = op.input_names[len(out)]
+            raise ShapeError(op.name, f"a tangent for {name}", f"must be None: {name} have no derivative", "I4")
         out.append(_like(op, "tangent", "its primal", tangent, primal.shape, primal.dtype, "I4"))
     return tuple(out)
 

@@ -20,11 +20,14 @@ from halfulp.spec import (
     avg_pool,
     conv,
     conv_transpose,
+    fractional_max_pool,
     global_pool,
     max_pool,
+    max_unpool,
     min_pool,
     smooth_max_pool,
     sum_pool,
+    unfold,
 )
 from halfulp.spec._floats import over_floats
 from halfulp.spec._pooling import Pooling, planes
@@ -70,6 +73,10 @@ register(records.GlobalMaxPool, global_pool.MAX_RULE)
 register(records.SumPool, sum_pool.RULE)
 register(records.MinPool, min_pool.RULE)
 register(records.GlobalMinPool, min_pool.GLOBAL_RULE)
+register(records.Unfold, unfold.UnfoldRule)
+register(records.Fold, unfold.FoldRule)
+register(records.MaxUnpool, max_unpool)
+register(records.FractionalMaxPool, fractional_max_pool)
 register(records.Conv, conv)
 register(records.ConvTranspose, conv_transpose)
 
@@ -82,18 +89,18 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     >>> spec.forward(AvgPool((3,)), np.array([Fraction(1), Fraction(2), Fraction(2)]))
     array([Fraction(5, 3)], dtype=object)
     """
-    arrays = _checked(op, inputs)
+    arrays, fixed = _split(op, _checked(op, inputs))
     rule = _RULES[type(op)]
     if arrays[0].dtype.kind == "O":
-        return rule.forward(op, unify(op.name, arrays), progress=progress)
+        return rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
-    (output,) = over_floats(op, lambda *xs: (rule.forward(op, xs, progress=progress),), arrays)
+    (output,) = over_floats(op, lambda *xs: (rule.forward(op, (*xs, *fixed), progress=progress),), arrays)
     assert output is not None
     return output
 
 
-def indices(op: Any, x: Any) -> Array:
+def indices(op: Any, x: Any, *constants: Any) -> Array:
     """The flat index, within its plane, of the cell that gives each value of a hard max; -1 where there is none.
 
     Where balls do not decide the winner it is the index of one possible winner.
@@ -102,8 +109,12 @@ def indices(op: Any, x: Any) -> Array:
     >>> spec.indices(MaxPool((2,), stride=1), np.array([1.0, 3.0, 3.0]))
     array([1, 1])
     """
-    (array,) = _checked(op, (x,))
+    array, *fixed = _checked(op, (x, *constants))
     rule = _RULES[type(op)]
+    if rule is fractional_max_pool:
+        shape = op.output_shape(array.shape, fixed[0].shape)
+        cells = array.astype(object) if array.dtype.kind in "iub" else array
+        return np.array(fractional_max_pool.indices(op, cells, fixed[0]), dtype=np.int64).reshape(shape)
     if not isinstance(rule, Pooling) or rule.index is None:
         raise TypeError(f"{op.name}: only a hard max has indices")
     if array.dtype.kind in "iub":
@@ -127,20 +138,21 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     >>> spec.jvp(MaxPool((2,)), (x,), (t,))
     (array([Fraction(3, 1)], dtype=object), array([Fraction(20, 1)], dtype=object))
     """
-    arrays = _checked(op, primals)
-    _inputs.differentiable(op, arrays[0])
-    directions = _inputs.as_tangents(op, arrays, tangents)
-    output = forward(op, *arrays, progress=progress)
+    checked = _checked(op, primals)
+    _inputs.differentiable(op, checked[0])
+    arrays, fixed = _split(op, checked)
+    directions = _inputs.as_tangents(op, checked, tangents)[: len(arrays)]
+    output = forward(op, *checked, progress=progress)
     rule = _RULES[type(op)]
     count = len(arrays)
     if arrays[0].dtype.kind == "O":
         together = unify(op.name, (*arrays, *directions))
-        return output, rule.jvp(op, together[:count], together[count:], progress=progress)
+        return output, rule.jvp(op, (*together[:count], *fixed), together[count:], progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         assert directions[0] is not None
         return output, _smooth_planes.jvp(op, arrays[0], directions[0], progress)
     (tangent,) = over_floats(
-        op, lambda *xs: (rule.jvp(op, xs[:count], xs[count:], progress=progress),), (*arrays, *directions)
+        op, lambda *xs: (rule.jvp(op, (*xs[:count], *fixed), xs[count:], progress=progress),), (*arrays, *directions)
     )
     assert tangent is not None
     return output, tangent
@@ -154,17 +166,25 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
     >>> spec.vjp(AvgPool((2,)), (np.array([Fraction(1), Fraction(3)]),), np.array([Fraction(1)]))
     (array([Fraction(1, 2), Fraction(1, 2)], dtype=object),)
     """
-    arrays = _checked(op, primals)
-    _inputs.differentiable(op, arrays[0])
-    shape = op.output_shape(*(None if a is None else a.shape for a in arrays))  # type: ignore[arg-type]
+    checked = _checked(op, primals)
+    _inputs.differentiable(op, checked[0])
+    arrays, fixed = _split(op, checked)
+    shape = op.output_shape(*(None if a is None else a.shape for a in checked))  # type: ignore[arg-type]
     g = _inputs.as_cotangent(op, cotangent, shape, arrays[0].dtype)
     rule = _RULES[type(op)]
     if arrays[0].dtype.kind == "O":
         *xs, g = unify(op.name, (*arrays, g))  # type: ignore[assignment]
-        return rule.vjp(op, tuple(xs), g, progress=progress)
+        return (*rule.vjp(op, (*xs, *fixed), g, progress=progress), *(None for _ in fixed))
     if isinstance(op, records.SmoothMaxPool):
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
-    return over_floats(op, lambda *xs: rule.vjp(op, xs[:-1], xs[-1], progress=progress), (*arrays, g))
+    parts = over_floats(op, lambda *xs: rule.vjp(op, (*xs[:-1], *fixed), xs[-1], progress=progress), (*arrays, g))
+    return (*parts, *(None for _ in fixed))
+
+
+def _split(op: Operator, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """(the inputs that are computed with, the constant ones)."""
+    count = len(arrays) - len(op.constants)
+    return arrays[:count], arrays[count:]
 
 
 def _checked(op: Operator, inputs: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,27 @@
+// Windows as columns of a matrix (unfold, im2col), the sum back into planes (fold, col2im), and cells placed by index.
+// All arrays are dense and C-ordered.
+#pragma once
+
+#include <span>
+
+#include "halfulp/array.hpp"
+
+namespace halfulp {
+
+// The windows along one axis: window o holds the cells o * stride + w * dilation - before for w in [0, kernel).
+struct PatchAxis {
+  Index size, kernel, stride, dilation, before, outputs;
+};
+
+// x is (planes, cells), out (planes, offsets in the window, windows); cells of the padding are 0.
+void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out);
+// The transpose: every cell is the sum of what its windows hold of it, rounded once; 0 if no window holds it.
+void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out);
+
+// out (planes, cells) is 0 but where an index (planes, positions; int64) says; of equal indices the last counts, and
+// -1 drops its value. The first position of an index below -1 or beyond the cells is returned, -1 if there is none.
+Index place(Index planes, const ArrayView& values, const ArrayView& indices, const ArrayView& out);
+// The transpose: the cells at the indices; 0 where another value was placed later, or none.
+void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out);
+
+}  // namespace halfulp

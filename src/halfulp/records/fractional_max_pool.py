@@ -1,0 +1,86 @@
+"""The record of fractional max pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from halfulp.errors import DTypeError, ShapeError
+from halfulp.numbers import is_float
+from halfulp.records import _arguments as arguments
+from halfulp.records._base import Array, Operator, PerAxis, Shape, hashed_once, ranked
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class FractionalMaxPool(Operator):
+    """The maxima of ``output_size`` windows whose places follow from random samples, one per plane and axis.
+
+    The inputs are x and the samples, numbers in [0, 1) of shape (leading axes of x, ndim). With
+    alpha = (in - kernel) / (out - 1), window i < out - 1 of an axis starts at trunc((i + u) * alpha) - trunc(u * alpha)
+    and the last at in - kernel, in the arithmetic of the samples' type. In rank 2 the first sample is that of the last
+    axis; in other ranks sample d is that of axis d. Both as PyTorch has them.
+
+    >>> import numpy as np
+    >>> FractionalMaxPool((2,), (3,))(np.arange(8.0), np.array([0.5]))
+    array([1., 4., 7.])
+    """
+
+    kernel_size: PerAxis
+    output_size: PerAxis
+    ties: str = "first"
+    nan: str = "propagate"
+
+    base_name: ClassVar[str] = "fractional_max_pool"
+    arity: ClassVar[int] = 2
+    input_names: ClassVar[tuple[str, ...]] = ("input", "samples")
+    constants: ClassVar[tuple[str, ...]] = ("samples",)
+
+    def __post_init__(self) -> None:
+        ndim = arguments.rank_of(self.base_name, kernel_size=self.kernel_size, output_size=self.output_size)
+        name = ranked(self.base_name, ndim)
+        kernel = arguments.per_axis(name, "kernel_size", self.kernel_size, ndim, 1, "W1")
+        output = arguments.per_axis(name, "output_size", self.output_size, ndim, 1, "D1")
+        object.__setattr__(self, "kernel_size", kernel)
+        object.__setattr__(self, "output_size", output)
+        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
+        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+    @property
+    def ndim(self) -> int:
+        """The number of spatial axes."""
+        return len(self.kernel_size)
+
+    @property
+    def name(self) -> str:
+        return ranked(self.base_name, self.ndim)
+
+    def sample_of(self, axis: int) -> int:
+        """The position of an axis's sample among those of its plane."""
+        return 1 - axis if self.ndim == 2 else axis
+
+    def output_shape(self, *input_shapes: Shape) -> Shape:
+        if len(input_shapes) != 2:
+            raise ShapeError(self.name, f"{len(input_shapes)} inputs", "takes x and the samples", "I3")
+        shape, samples = (tuple(s) for s in input_shapes)
+        at = len(shape) - self.ndim
+        if at < 0:
+            text = f"the last {self.ndim} axes are spatial, but there are {len(shape)}"
+            raise ShapeError(self.name, f"input shape={shape}", text, "W7")
+        leading, spatial = shape[:at], shape[at:]
+        if samples != (*leading, self.ndim):
+            text = f"must be {(*leading, self.ndim)}: one sample per plane and spatial axis"
+            raise ShapeError(self.name, f"samples shape={samples}", text, "F1")
+        if any(m + k - 1 > n for n, m, k in zip(spatial, self.output_size, self.kernel_size, strict=True)):
+            text = f"with kernel_size={self.kernel_size} needs at least output_size + kernel_size - 1 cells, not {spatial}"
+            raise ShapeError(self.name, f"output_size={self.output_size}", text, "F2")
+        return leading + tuple(self.output_size)
+
+    def constant(self, name: str, array: Array) -> Array:
+        """The samples, which are floats or exact numbers in [0, 1)."""
+        if not is_float(array.dtype) and array.dtype.kind != "O":
+            text = "must be float16, bfloat16, float32, float64 or objects (exact numbers)"
+            raise DTypeError(self.name, f"samples dtype={array.dtype}", text, "F1")
+        if not all(0 <= sample < 1 for sample in array.ravel().tolist()):
+            raise ShapeError(self.name, "samples", "every sample must be at least 0 and below 1", "F1")
+        return array
