@@ -5,7 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings.hpp"
+#include "halfulp/norm2.hpp"
 #include "numpy_array.hpp"
 
 namespace halfulp::bindings {
@@ -74,6 +77,21 @@ nb::object pick_array(const std::string& name, Index planes, nb::handle cells, n
   return std::move(out.owner);
 }
 
+// (the output, the flat positions that are undecided as int64).
+nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const OutputArray out = new_output(Sizes(shape), DType::f32);
+  std::vector<Index> undecided;
+  {
+    const KernelScope scope;
+    undecided = norm2(axes, planes_of(x.view.shape, axes), x.view, out.view);
+  }
+  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
+  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
+  return nb::make_tuple(out.owner, positions.owner);
+}
+
 }  // namespace
 
 void register_patches(nb::module_& module) {
@@ -81,6 +99,7 @@ void register_patches(nb::module_& module) {
   module.def("fold", &fold_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("place", &place_array, nb::arg("name"), nb::arg("planes"), nb::arg("values"), nb::arg("indices"),
              nb::arg("shape"));
+  module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
 }
 

@@ -48,6 +48,9 @@ CONSTRAINTS: dict[str, str] = {
     # Adaptive and global pooling
     "D1": "every output size is an integer >= 1, or None to keep the input's size",
     "G1": "ndim is an integer >= 1",
+    # Power means
+    "L1": "p is a real number >= 1, or infinity",
+    "L2": "the scalar has the powers and roots that p asks for",
     # Unfold and fold
     "K1": "an unfold's input has a channel axis; a fold's has the cells of a window and as many columns as windows",
     # Max unpooling

@@ -10,6 +10,7 @@ from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.conv_transpose import ConvTranspose
 from halfulp.records.fractional_max_pool import FractionalMaxPool
 from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
+from halfulp.records.lp_pool import GlobalLpPool, LpPool
 from halfulp.records.max_pool import MaxPool
 from halfulp.records.max_unpool import MaxUnpool
 from halfulp.records.min_pool import MinPool
@@ -29,10 +30,12 @@ __all__ = [
     "Fold",
     "FractionalMaxPool",
     "GlobalAvgPool",
+    "GlobalLpPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalOperator",
     "Interpreter",
+    "LpPool",
     "MaxPool",
     "MaxUnpool",
     "MinPool",

@@ -14,6 +14,7 @@ from halfulp import records
 from halfulp.errors import ShapeError
 from halfulp.records import Operator, Shape, _inputs
 from halfulp.spec import (
+    _lp_planes,
     _smooth_planes,
     adaptive_avg_pool,
     adaptive_max_pool,
@@ -22,6 +23,7 @@ from halfulp.spec import (
     conv_transpose,
     fractional_max_pool,
     global_pool,
+    lp_pool,
     max_pool,
     max_unpool,
     min_pool,
@@ -44,6 +46,7 @@ class Rule(Protocol):
     vjp: Callable[..., tuple[Array | None, ...]]
 
 
+_LP = (records.LpPool, records.GlobalLpPool)
 _RULES: dict[type[Operator], Rule] = {}
 
 
@@ -77,6 +80,8 @@ register(records.Unfold, unfold.UnfoldRule)
 register(records.Fold, unfold.FoldRule)
 register(records.MaxUnpool, max_unpool)
 register(records.FractionalMaxPool, fractional_max_pool)
+register(records.LpPool, lp_pool.RULE)
+register(records.GlobalLpPool, lp_pool.GLOBAL_RULE)
 register(records.Conv, conv)
 register(records.ConvTranspose, conv_transpose)
 
@@ -95,6 +100,8 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
         return rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
+    if isinstance(op, _LP) and _lp_planes.applies(op):
+        return _lp_planes.forward(rule, op, arrays[0], progress)  # type: ignore[arg-type]
     (output,) = over_floats(op, lambda *xs: (rule.forward(op, (*xs, *fixed), progress=progress),), arrays)
     assert output is not None
     return output
@@ -151,6 +158,9 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     if isinstance(op, records.SmoothMaxPool):
         assert directions[0] is not None
         return output, _smooth_planes.jvp(op, arrays[0], directions[0], progress)
+    if isinstance(op, _LP) and _lp_planes.applies(op):
+        assert directions[0] is not None
+        return output, _lp_planes.jvp(rule, op, arrays[0], directions[0], progress)  # type: ignore[arg-type]
     (tangent,) = over_floats(
         op, lambda *xs: (rule.jvp(op, (*xs[:count], *fixed), xs[count:], progress=progress),), (*arrays, *directions)
     )
@@ -177,6 +187,8 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
         return (*rule.vjp(op, (*xs, *fixed), g, progress=progress), *(None for _ in fixed))
     if isinstance(op, records.SmoothMaxPool):
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
+    if isinstance(op, _LP) and _lp_planes.applies(op):
+        return (_lp_planes.vjp(rule, op, arrays[0], g, progress),)  # type: ignore[arg-type]
     parts = over_floats(op, lambda *xs: rule.vjp(op, (*xs[:-1], *fixed), xs[-1], progress=progress), (*arrays, g))
     return (*parts, *(None for _ in fixed))
 

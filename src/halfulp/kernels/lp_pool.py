@@ -1,0 +1,265 @@
+"""Power-mean pooling: a long float decides nearly all outputs, exact numbers the rest.
+
+p = 1 is a sum of magnitudes and p = infinity a maximum of magnitudes, both in the compiled core.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from halfulp import _core
+from halfulp.kernels._norm_sums import PlaneSums, WindowSums, decided
+from halfulp.kernels._registry import register
+from halfulp.kernels._window import window_arguments
+from halfulp.numbers import as_doubles, float_format
+from halfulp.numbers._norms import NormTerm, norm, norm_sum
+from halfulp.records import GlobalLpPool, LpPool, Pullback, _inputs
+
+Array = np.ndarray[Any, Any]
+
+_LONG = np.longdouble
+_TINY = _LONG(2) ** (np.finfo(_LONG).minexp + 200)
+"""Below this powers may have lost digits."""
+
+
+@lru_cache(maxsize=1024)
+def _linear(op: Any) -> Any:
+    """The sum for p = 1, which takes magnitudes."""
+    if isinstance(op, GlobalLpPool):
+        return None
+    return _core.avg_pool(**window_arguments(op), count_include_pad=True, divisor=1)
+
+
+@lru_cache(maxsize=1024)
+def _largest(op: Any) -> _core.MaxOperator:
+    """The maximum of magnitudes for p = infinity."""
+    policies = {"ties": "split", "nan": "propagate", "cells": "magnitude"}
+    if isinstance(op, GlobalLpPool):
+        return _core.global_max_pool(name=op.name, ndim=op.ndim, keepdims=op.keepdims, **policies)
+    return _core.max_pool(**window_arguments(op), **policies)
+
+
+class Norm:
+    """One call on floats x, for 1 < p < infinity: estimates with error bounds, and the exact numbers behind them."""
+
+    def __init__(self, op: Any, x: Array) -> None:
+        self.op, self.x = op, x
+        self.shape = op.output_shape(x.shape)
+        spatial = x.shape[x.ndim - op.ndim :]
+        self.sums: Any = WindowSums(op.axes(spatial)) if isinstance(op, LpPool) else PlaneSums(spatial)
+        self.target = float_format(x.dtype)
+        self.flat = as_doubles(x).reshape(prod(x.shape[: x.ndim - op.ndim]), prod(spatial))
+
+    def prepare(self) -> None:
+        """Magnitudes, norms and the relative error of the norms."""
+        p = _LONG(self.op.p) if isinstance(self.op.p, (int, float)) else _long(self.op.p)
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(self.flat)
+            a = np.abs(np.where(finite, self.flat, 0.0)).astype(_LONG)
+            powers = a * a if self.op.p == 2 else a**p
+            self.slopes = a if self.op.p == 2 else a ** (p - 1)
+            small = (a != 0) & ((powers < _TINY) | (self.slopes < _TINY))
+            self.bad = self.sums.push((~finite | small | ~np.isfinite(powers)).astype(np.float64)) > 0
+            total = self.sums.push(powers)
+            self.y = np.sqrt(total) if self.op.p == 2 else total ** (1 / p)
+            self.steep = self.y if self.op.p == 2 else self.y ** (p - 1)
+            logs = np.abs(np.log(a[a != 0]))
+        span = float(logs.max(initial=0.0)) + math.log(self.sums.cells + 1) + 1
+        unit = float(np.finfo(_LONG).eps)
+        # every power and root: 4 units, and the rounding of its exponent; every sum: one unit per term
+        self.error = 2 * unit * (self.sums.cells + 32 + (2 * float(p) + 4) * span)
+        self.slope_error = 2 * (float(p) + 2) * self.error
+
+    def complete(self, out: Array, sure: Array, exactly: Any, shape: tuple[int, ...]) -> Array:
+        """``out`` with the undecided elements computed exactly."""
+        for plane, position in np.argwhere(~sure).tolist():
+            out[plane, position] = exactly(plane, position)
+        return out.reshape(shape)
+
+    def values(self) -> Array:
+        """The norms."""
+        if self.op.p == 2 and isinstance(self.op, LpPool) and self.x.dtype == np.float32:
+            out, unsure = _core.norm2(self.op.name, _numbers(self.sums.axes), np.ascontiguousarray(self.x), self.shape)
+            out = out.reshape(len(self.flat), prod(self.sums.outputs))
+            for index in unsure.tolist():
+                out.flat[index] = self._value(*divmod(index, out.shape[1]))
+            return out.reshape(self.shape)
+        self.prepare()
+        out, sure = decided(self.y, self.y * self.error, self.target)
+        zero = (self.y == 0) & ~self.bad
+        out[zero] = 0
+        return self.complete(out, (sure & ~self.bad) | zero, self._value, self.shape)
+
+    def _value(self, plane: int, position: int) -> float:
+        return norm([float(self.flat[plane, i]) for i in self.sums.window(position)], self.op.p, self.target)
+
+    def tangents(self, t: Array) -> Array:
+        """The derivative along t."""
+        self.prepare()
+        along = as_doubles(t).reshape(self.flat.shape)
+        with np.errstate(all="ignore"):
+            terms = np.where(np.isfinite(along), along, 0.0) * self.slopes * np.sign(_plain(self.flat))
+            bad = self.bad | (self.sums.push((~np.isfinite(along)).astype(np.float64)) > 0)
+            estimate = self.sums.push(terms) / self.steep
+            error = self.slope_error * self.sums.push(np.abs(terms)) / self.steep
+        out, sure = decided(estimate, error, self.target)
+
+        def exactly(plane: int, position: int) -> float:
+            cells = self.sums.window(position)
+            window = [float(self.flat[plane, i]) for i in cells]
+            parts = [NormTerm(value, float(along[plane, i]), window) for i, value in zip(cells, window, strict=True)]
+            return norm_sum(parts, self.op.p, self.target, self.sums.padded(position))
+
+        return self.complete(out, sure & ~bad, exactly, self.shape)
+
+    def cotangents(self, g: Array) -> Array:
+        """The transpose of the derivative, applied to g."""
+        self.prepare()
+        given = as_doubles(g).reshape(len(self.flat), -1) if g.size else np.zeros((len(self.flat), 0))
+        if not given.size or not self.flat.size:
+            return np.zeros(self.x.shape, self.x.dtype)
+        with np.errstate(all="ignore"):
+            usable = np.isfinite(given) & (self.steep != 0)
+            shares = np.where(usable, given / np.where(usable, self.steep, 1), 0).astype(_LONG)
+            bad = self.sums.pull((self.bad | ~np.isfinite(given)).astype(np.float64)) > 0
+            estimate = self.sums.pull(shares) * self.slopes * np.sign(_plain(self.flat))
+            error = self.slope_error * self.sums.pull(np.abs(shares)) * self.slopes
+        out, sure = decided(estimate, error, self.target)
+        zero = (self.flat == 0) & ~bad
+        out[zero] = 0  # every term of a cell that is 0 is +0
+
+        def exactly(plane: int, cell: int) -> float:
+            own = float(self.flat[plane, cell])
+            parts = [
+                NormTerm(own, float(given[plane, o]), [float(self.flat[plane, i]) for i in self.sums.window(o)])
+                for o in self.sums.holders(cell)
+            ]
+            return norm_sum(parts, self.op.p, self.target)
+
+        return self.complete(out, (sure & ~bad) | zero, exactly, self.x.shape)
+
+
+def _plain(values: Array) -> Array:
+    return np.where(np.isnan(values), 0.0, values)
+
+
+def _long(p: Any) -> Any:
+    return _LONG(p.numerator) / _LONG(p.denominator)
+
+
+def _numbers(axes: Any) -> list[tuple[int, ...]]:
+    return [(a.size, a.kernel, a.stride, a.dilation, a.before, a.output_size) for a in axes]
+
+
+def _signed(x: Array, t: Array) -> Array:
+    """t times the sign of x: +0 where x is 0, NaN where it is NaN."""
+    out = np.where(np.signbit(x), -t, t)
+    out[x == 0] = 0
+    out[np.isnan(x)] = np.nan
+    return out
+
+
+def _value(op: Any, x: Array) -> Any:
+    if op.p == math.inf:
+        return _largest(op).forward(x)
+    if op.p == 1:
+        return _sum(op, np.abs(x))
+    return Norm(op, x).values()
+
+
+def _sum(op: Any, x: Array) -> Any:
+    """The sums of windows, or of planes."""
+    if isinstance(op, LpPool):
+        return _linear(op).forward(x)
+    shape, leading = op.output_shape(x.shape), x.shape[: x.ndim - op.ndim]
+    flat = np.ascontiguousarray(x).reshape(prod(leading), prod(x.shape[x.ndim - op.ndim :]))
+    if not flat.size:
+        return np.zeros(shape, x.dtype)
+    return _plane_sum(op.name, flat.shape[1]).forward(flat).reshape(shape)
+
+
+@lru_cache(maxsize=1024)
+def _plane_sum(name: str, cells: int) -> Any:
+    return _core.avg_pool(
+        name, [cells], [cells], [0], [0], "given", [1], False, count_include_pad=True, divisor=1
+    )
+
+
+def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
+    """The norm of every window."""
+    (x,) = _inputs.as_arrays(op, inputs)
+    assert x is not None
+    op.output_shape(x.shape)
+    return _value(op, x)
+
+
+def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The norms and their derivative along a tangent."""
+    (x,) = _inputs.as_arrays(op, primals)
+    assert x is not None
+    (t,) = _inputs.as_tangents(op, (x,), tangents)
+    assert t is not None
+    op.output_shape(x.shape)
+    if op.p == math.inf:
+        return tuple(_largest(op).jvp(x, _signed(x, t)))
+    if op.p == 1:
+        return _value(op, x), _sum(op, _signed(x, t))
+    return _value(op, x), Norm(op, x).tangents(t)
+
+
+def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
+    """The norms, and a pullback that keeps its own copy of the input."""
+    (given,) = _inputs.as_arrays(op, primals)
+    assert given is not None
+    x = given.copy(order="K")
+    shape, dtype = op.output_shape(x.shape), x.dtype
+    if 1 < op.p < math.inf:
+
+        def pullback(cotangent: Any) -> tuple[Any, ...]:
+            g = _inputs.as_cotangent(op, cotangent, shape, dtype)
+            return (Norm(op, x).cotangents(g),)
+
+        return _value(op, x), pullback
+    transpose = _largest(op).vjp(x)[1] if op.p == math.inf else _sum_pullback(op, x)
+
+    def signed_pullback(cotangent: Any) -> tuple[Any, ...]:
+        g = _inputs.as_cotangent(op, cotangent, shape, dtype)
+        negative = np.signbit(x) & ~np.isnan(x)
+        positive_part, negative_part = transpose(g), transpose(-g)
+        positive_part, negative_part = (p[0] if isinstance(p, tuple) else p for p in (positive_part, negative_part))
+        dx = np.where(negative, negative_part, positive_part)
+        dx[x == 0] = 0
+        dx[np.isnan(x) & _covered(op, x.shape)] = np.nan
+        return (dx,)
+
+    return _value(op, x), signed_pullback
+
+
+def _sum_pullback(op: Any, x: Array) -> Any:
+    if isinstance(op, LpPool):
+        return _linear(op).vjp(x)[1]
+    shape = x.shape[: x.ndim - op.ndim] + (1,) * op.ndim
+    return lambda g: np.broadcast_to(g.reshape(shape), x.shape)
+
+
+def _covered(op: Any, shape: tuple[int, ...]) -> Array:
+    """The cells of a plane that some window holds."""
+    spatial = shape[len(shape) - op.ndim :]
+    if isinstance(op, GlobalLpPool):
+        return np.ones(spatial, bool)
+    held = np.ones(spatial, bool)
+    for number, axis in enumerate(op.axes(spatial)):
+        along = np.zeros(axis.size, bool)
+        for o in range(axis.output_size):
+            along[list(axis.real_cells(o))] = True
+        held &= along.reshape([-1 if i == number else 1 for i in range(op.ndim)])
+    return held
+
+
+register(LpPool, forward=forward, jvp=jvp, vjp=vjp)
+register(GlobalLpPool, forward=forward, jvp=jvp, vjp=vjp)
