@@ -87,6 +87,9 @@ max_pools = window_cases(hu.MaxPool, ties=draw.ties, nan=draw.nan_policies)
 avg_pools = window_cases(
     hu.AvgPool, count_include_pad=st.booleans(), divisor_override=st.none() | st.sampled_from([1, 3, -2])
 )
+min_pools = window_cases(hu.MinPool, ties=draw.ties, nan=draw.nan_policies)
+sum_pools = window_cases(hu.SumPool)
+lp_pools = window_cases(hu.LpPool, p=st.sampled_from([1, float("inf")]))
 smooth_pools = window_cases(hu.SmoothMaxPool, beta=st.sampled_from([1, 3.5, -2, Fraction(1, 3), 40]))
 
 
@@ -103,6 +106,7 @@ def bin_cases(draw_: st.DrawFn) -> Case:
                 hu.AdaptiveMaxPool(bins, ties=ties),
                 hu.GlobalAvgPool(len(spatial), keepdims=keepdims),
                 hu.GlobalMaxPool(len(spatial), keepdims=keepdims, ties=ties),
+                hu.GlobalMinPool(len(spatial), keepdims=keepdims, ties=ties),
             ]
         )
     )
@@ -146,9 +150,26 @@ def convolutions(draw_: st.DrawFn, transposed: bool | None = None) -> Case:
     return Case(op, ((*batch, small, *spatial), weight, draw_(st.sampled_from([bias, None]))))
 
 
-linear_pools = st.one_of(avg_pools, bin_cases().filter(lambda case: not hasattr(case.op, "ties")))
-hard_maxima = st.one_of(max_pools, bin_cases().filter(lambda case: hasattr(case.op, "ties")))
-every_exact_operator = st.one_of(max_pools, avg_pools, bin_cases(), convolutions())
+@st.composite
+def patch_cases(draw_: st.DrawFn) -> Case:
+    """Unfold or fold, of rank 1 to 3."""
+    arguments, spatial = draw_(draw.windows(max_ndim=3, max_outputs=2))
+    arguments = {name: value for name, value in arguments.items() if name != "ceil_mode"}
+    arguments["stride"] = arguments["stride"] or arguments["kernel_size"]
+    shape = draw_(st.sampled_from([(1,), (2,), (2, 1), (0, 1)])) + spatial
+    unfold = hu.Unfold(**arguments)
+    if draw_(st.booleans()):
+        return Case(unfold, (shape,))
+    return Case(hu.Fold(spatial, **arguments), (unfold.output_shape(shape),))
+
+
+linear_pools = st.one_of(
+    avg_pools, sum_pools, patch_cases(), bin_cases().filter(lambda case: not hasattr(case.op, "ties"))
+)
+hard_maxima = st.one_of(max_pools, min_pools, bin_cases().filter(lambda case: hasattr(case.op, "ties")))
+every_exact_operator = st.one_of(
+    max_pools, min_pools, avg_pools, sum_pools, patch_cases(), bin_cases(), convolutions()
+)
 
 
 class Dual:

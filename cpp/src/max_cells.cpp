@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "halfulp/max_kernels.hpp"
+#include "halfulp/row_kernels.hpp"
 #include "max_walk.hpp"
 
 namespace halfulp {
@@ -31,10 +32,8 @@ template <class U>
 void change_row(const char* source, Index step, Index items, char* target, Index target_step, Masks<U> masks) {
   constexpr auto kItem = static_cast<Index>(sizeof(U));
   if (step == kItem && target_step == kItem) {
-    const U* from = reinterpret_cast<const U*>(source);
-    U* to = reinterpret_cast<U*>(target);
-    for (Index i = 0; i < items; ++i) to[i] = static_cast<U>((from[i] & masks.keep) ^ masks.flip);
-    return;
+    constexpr std::uint64_t every = ~std::uint64_t{0} / std::numeric_limits<U>::max();  // a one in each item of a word
+    return select_row_kernels().change(source, target, items * kItem, every * masks.keep, every * masks.flip);
   }
   for (Index i = 0; i < items; ++i) {
     U cell;

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "halfulp/parallel.hpp"
-#include "halfulp/round.hpp"
+#include "halfulp/row_kernels.hpp"
 
 namespace halfulp {
 namespace {
@@ -37,14 +37,8 @@ class Norm2 {
       const Index first = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
       const Index room = axis.size - 1 - shift;
       const Index stop = room < 0 ? 0 : std::min(axis.outputs, room / axis.stride + 1);
-      const double* const columns = columns_.data() + shift;
-      double* const sums = sums_.data();
-      if (axis.stride == 1)
-        for (Index o = first; o < stop; ++o) sums[o] += columns[o];
-      else if (axis.stride == 2)
-        for (Index o = first; o < stop; ++o) sums[o] += columns[2 * o];
-      else
-        for (Index o = first; o < stop; ++o) sums[o] += columns[o * axis.stride];
+      if (first < stop)
+        kernels_.add_every(columns_.data() + shift + first * axis.stride, axis.stride, sums_.data() + first, stop - first);
     }
     finish(unit * axis.outputs, unsure);
   }
@@ -69,14 +63,7 @@ class Norm2 {
         real = real && cell >= 0 && cell < axis.size;
         source = source * axis.size + cell;
       }
-      if (real) {
-        const float* const cells = plane + source * n;
-        double* const columns = columns_.data();
-        for (Index i = 0; i < n; ++i) {
-          const double cell = static_cast<double>(cells[i]);
-          columns[i] += cell * cell;
-        }
-      }
+      if (real) kernels_.add_squares(plane + source * n, columns_.data(), n);
       int a = last - 1;
       for (; a >= 0; --a) {
         if (++taps[a] < axes_[static_cast<std::size_t>(a)].kernel) break;
@@ -89,14 +76,7 @@ class Norm2 {
   void finish(Index at, std::vector<Index>& unsure) {
     const auto n = static_cast<Index>(sums_.size());
     float* const out = out_ + at;
-    bool any = false;
-    for (Index o = 0; o < n; ++o) {
-      const double y = std::sqrt(sums_[static_cast<std::size_t>(o)]);
-      const auto low = static_cast<float>(y - y * error_), high = static_cast<float>(y + y * error_);
-      out[o] = low;
-      any = any | !(low == high);  // also for NaN and, as inf - inf is NaN, for infinities
-    }
-    if (!any) return;
+    if (kernels_.roots(sums_.data(), out, n, error_)) return;
     for (Index o = 0; o < n; ++o) {
       const double y = std::sqrt(sums_[static_cast<std::size_t>(o)]);
       const auto low = static_cast<float>(y - y * error_), high = static_cast<float>(y + y * error_);
@@ -112,6 +92,7 @@ class Norm2 {
   Index plane_ = 1, rows_ = 1;
   double error_;
   std::vector<double> columns_, sums_;
+  const RowKernels& kernels_ = select_row_kernels();
 };
 
 }  // namespace

@@ -6,7 +6,7 @@ p = 1 is a sum of magnitudes and p = infinity a maximum of magnitudes, both in t
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -53,7 +53,12 @@ class Norm:
         spatial = x.shape[x.ndim - op.ndim :]
         self.sums: Any = WindowSums(op.axes(spatial)) if isinstance(op, LpPool) else PlaneSums(spatial)
         self.target = float_format(x.dtype)
-        self.flat = as_doubles(x).reshape(prod(x.shape[: x.ndim - op.ndim]), prod(spatial))
+        self.planes, self.size = prod(x.shape[: x.ndim - op.ndim]), prod(spatial)
+
+    @cached_property
+    def flat(self) -> Array:
+        """x as doubles, (planes, cells)."""
+        return as_doubles(self.x).reshape(self.planes, self.size)
 
     def prepare(self) -> None:
         """Magnitudes, norms and the relative error of the norms."""
@@ -85,7 +90,7 @@ class Norm:
         """The norms."""
         if self.op.p == 2 and isinstance(self.op, LpPool) and self.x.dtype == np.float32:
             out, unsure = _core.norm2(self.op.name, _numbers(self.sums.axes), np.ascontiguousarray(self.x), self.shape)
-            out = out.reshape(len(self.flat), prod(self.sums.outputs))
+            out = out.reshape(self.planes, prod(self.sums.outputs))
             for index in unsure.tolist():
                 out.flat[index] = self._value(*divmod(index, out.shape[1]))
             return out.reshape(self.shape)
