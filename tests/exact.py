@@ -167,9 +167,7 @@ linear_pools = st.one_of(
     avg_pools, sum_pools, patch_cases(), bin_cases().filter(lambda case: not hasattr(case.op, "ties"))
 )
 hard_maxima = st.one_of(max_pools, min_pools, bin_cases().filter(lambda case: hasattr(case.op, "ties")))
-every_exact_operator = st.one_of(
-    max_pools, min_pools, avg_pools, sum_pools, patch_cases(), bin_cases(), convolutions()
-)
+every_exact_operator = st.one_of(max_pools, min_pools, avg_pools, sum_pools, patch_cases(), bin_cases(), convolutions())
 
 
 class Dual:

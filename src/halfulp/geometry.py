@@ -241,7 +241,7 @@ def fractional_starts(sample: Any, input_size: int, output_size: int, kernel: in
 
 def _truncated(value: Any, most: int) -> int:
     """The integer part of a number >= 0; ``most`` if it is larger than that or not a number at all."""
-    return int(math.floor(value)) if value <= most else most
+    return math.floor(value) if value <= most else most
 
 
 def flat_index(position: Iterable[int], sizes: Sequence[int]) -> int:

@@ -61,7 +61,9 @@ def test_it_matches_the_specification(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize(("shape", "kernel", "output"), [((31, 40), (2, 3), (13, 17)), ((9, 10, 17), (2, 1, 3), (4, 9, 6))])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "output"), [((31, 40), (2, 3), (13, 17)), ((9, 10, 17), (2, 1, 3), (4, 9, 6))]
+)
 def test_the_windows_are_those_of_pytorch(
     dtype: str, shape: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]
 ) -> None:
@@ -86,14 +88,24 @@ def test_exact_samples_are_taken_exactly() -> None:
 
 def test_samples_that_do_not_fit_are_refused_f1() -> None:
     op = hu.FractionalMaxPool((2,), (3,))
-    with pytest.raises(hu.ShapeError, match=r"^fractional_max_pool1d: samples shape=\(2,\): must be \(1,\): one sample per plane and spatial axis \[F1\]$"):
+    with pytest.raises(
+        hu.ShapeError,
+        match=r"^fractional_max_pool1d: samples shape=\(2,\): must be \(1,\): "
+        r"one sample per plane and spatial axis \[F1\]$",
+    ):
         op(np.zeros(8), np.zeros(2))
-    with pytest.raises(hu.ShapeError, match=r"^fractional_max_pool1d: samples: every sample must be at least 0 and below 1 \[F1\]$"):
+    with pytest.raises(
+        hu.ShapeError, match=r"^fractional_max_pool1d: samples: every sample must be at least 0 and below 1 \[F1\]$"
+    ):
         op(np.zeros(8), np.array([1.0]))
     with pytest.raises(hu.DTypeError, match=r"^fractional_max_pool1d: samples dtype=int64: must be .* \[F1\]$"):
         op(np.zeros(8), np.array([0]))
 
 
 def test_too_few_cells_are_refused_f2() -> None:
-    with pytest.raises(hu.ShapeError, match=r"^fractional_max_pool1d: output_size=\(3,\): with kernel_size=\(2,\) needs at least output_size \+ kernel_size - 1 cells, not \(3,\) \[F2\]$"):
+    with pytest.raises(
+        hu.ShapeError,
+        match=r"^fractional_max_pool1d: output_size=\(3,\): with kernel_size=\(2,\) needs at least "
+        r"output_size \+ kernel_size - 1 cells, not \(3,\) \[F2\]$",
+    ):
         hu.FractionalMaxPool((2,), (3,))(np.zeros(3), np.zeros(1))

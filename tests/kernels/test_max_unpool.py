@@ -36,7 +36,9 @@ def test_it_matches_the_specification(
     expected = hu.spec.forward(op, values, indices)
     draw.assert_same_bits(op(given_values, given_indices), expected)
     t = draw.random_array(rng, values.shape, dtype)
-    draw.assert_same_bits(op.jvp((given_values, given_indices), (t, None))[1], hu.spec.jvp(op, (values, indices), (t,))[1])
+    draw.assert_same_bits(
+        op.jvp((given_values, given_indices), (t, None))[1], hu.spec.jvp(op, (values, indices), (t,))[1]
+    )
     g = draw.random_array(rng, expected.shape, dtype)
     output, pullback = op.vjp(given_values, given_indices)
     draw.assert_same_bits(output, expected)
@@ -75,20 +77,26 @@ def test_an_index_that_is_no_cell_is_refused_u2() -> None:
 
 
 def test_indices_of_another_shape_or_type_are_refused_u1() -> None:
-    with pytest.raises(hu.ShapeError, match=r"^max_unpool1d: indices shape=\(3,\): must be \(2,\), the shape of the input \[U1\]$"):
+    with pytest.raises(
+        hu.ShapeError, match=r"^max_unpool1d: indices shape=\(3,\): must be \(2,\), the shape of the input \[U1\]$"
+    ):
         hu.MaxUnpool((2,))(np.ones(2), np.zeros(3, int))
     with pytest.raises(hu.DTypeError, match=r"^max_unpool1d: indices dtype=float64: must be an integer type \[U1\]$"):
         hu.MaxUnpool((2,))(np.ones(2), np.zeros(2))
 
 
 def test_sizes_below_0_are_refused_u3() -> None:
-    with pytest.raises(hu.ShapeError, match=r"^max_unpool1d: output_size=\(-1,\): every output size must be >= 0 \[U3\]$"):
+    with pytest.raises(
+        hu.ShapeError, match=r"^max_unpool1d: output_size=\(-1,\): every output size must be >= 0 \[U3\]$"
+    ):
         hu.MaxUnpool((2,), output_size=(-1,))
 
 
 def test_a_tangent_of_the_indices_is_refused_i4() -> None:
     op, values, indices = hu.MaxUnpool((2,)), np.ones(2), np.array([0, 1])
-    with pytest.raises(hu.ShapeError, match=r"^max_unpool1d: a tangent for indices: must be None: indices have no derivative \[I4\]$"):
+    with pytest.raises(
+        hu.ShapeError, match=r"^max_unpool1d: a tangent for indices: must be None: indices have no derivative \[I4\]$"
+    ):
         op.jvp((values, indices), (values, indices))
     with pytest.raises(hu.ShapeError, match=r"^max_unpool1d: 1 inputs: takes input and indices \[I3\]$"):
         op(values)

@@ -52,5 +52,7 @@ def test_a_sum_overflows_only_if_it_exceeds_the_range() -> None:
 
 
 def test_integers_are_refused_i1() -> None:
-    with pytest.raises(hu.DTypeError, match=r"^sum_pool1d: input dtype=int64: must be .*; convert with astype.* \[I1\]$"):
+    with pytest.raises(
+        hu.DTypeError, match=r"^sum_pool1d: input dtype=int64: must be .*; convert with astype.* \[I1\]$"
+    ):
         hu.SumPool((2,))(np.arange(4))

@@ -92,13 +92,18 @@ def test_threads_do_not_change_the_result(threads: int) -> None:
     hu.set_num_threads(threads)
     try:
         draw.assert_same_bits(op(columns)[:1], hu.spec.forward(op, columns[:1]))
-        draw.assert_same_bits(hu.Unfold((3, 3), padding=1)(op(columns))[3:], hu.Unfold((3, 3), padding=1)(op(columns)[3:]))
+        draw.assert_same_bits(
+            hu.Unfold((3, 3), padding=1)(op(columns))[3:], hu.Unfold((3, 3), padding=1)(op(columns)[3:])
+        )
     finally:
         hu.set_num_threads(0)
 
 
 def test_shapes_that_do_not_fit_are_refused_k1() -> None:
-    with pytest.raises(hu.ShapeError, match=r"^unfold: input shape=\(4, 4\): must be \(…, channels, spatial\) with 2 spatial axes \[K1\]$"):
+    with pytest.raises(
+        hu.ShapeError,
+        match=r"^unfold: input shape=\(4, 4\): must be \(…, channels, spatial\) with 2 spatial axes \[K1\]$",
+    ):
         hu.Unfold((2, 2))(np.zeros((4, 4)))
     rule = r"must be \(…, channels \* 4, 9\): the cells of a window, and the windows of \(4, 4\) \[K1\]$"
     with pytest.raises(hu.ShapeError, match=r"^fold: input shape=\(4, 8\): " + rule):

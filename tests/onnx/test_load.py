@@ -104,7 +104,7 @@ def test_unknown_operators_O2() -> None:
             {"kernel_shape": [2], "auto_pad": "VALID", "pads": [1, 1]},
             ["pads=(1, 1)", "auto_pad='VALID'"],
         ),
-        ("LpPool", {"kernel_shape": [2, 2], "p": 0}, ["p=0", "from 1 to 64"]),
+        ("LpPool", {"kernel_shape": [2, 2], "p": 0}, ["p=0", ">= 1"]),
         ("LpPool", {"kernel_shape": [2**11, 2**11]}, ["kernel_shape", "2**20"]),
         ("Concat", {}, ["axis", "must be given"]),
     ],

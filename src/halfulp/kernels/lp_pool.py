@@ -38,7 +38,7 @@ def _linear(op: Any) -> Any:
 @lru_cache(maxsize=1024)
 def _largest(op: Any) -> _core.MaxOperator:
     """The maximum of magnitudes for p = infinity."""
-    policies = {"ties": "split", "nan": "propagate", "cells": "magnitude"}
+    policies: dict[str, Any] = {"ties": "split", "nan": "propagate", "cells": "magnitude"}
     if isinstance(op, GlobalLpPool):
         return _core.global_max_pool(name=op.name, ndim=op.ndim, keepdims=op.keepdims, **policies)
     return _core.max_pool(**window_arguments(op), **policies)
@@ -58,7 +58,8 @@ class Norm:
     @cached_property
     def flat(self) -> Array:
         """x as doubles, (planes, cells)."""
-        return as_doubles(self.x).reshape(self.planes, self.size)
+        doubles: Array = as_doubles(self.x).reshape(self.planes, self.size)
+        return doubles
 
     def prepare(self) -> None:
         """Magnitudes, norms and the relative error of the norms."""
@@ -190,9 +191,7 @@ def _sum(op: Any, x: Array) -> Any:
 
 @lru_cache(maxsize=1024)
 def _plane_sum(name: str, cells: int) -> Any:
-    return _core.avg_pool(
-        name, [cells], [cells], [0], [0], "given", [1], False, count_include_pad=True, divisor=1
-    )
+    return _core.avg_pool(name, [cells], [cells], [0], [0], "given", [1], False, count_include_pad=True, divisor=1)
 
 
 def forward(op: Any, *inputs: Any, out: Any = None) -> Any:

@@ -14,7 +14,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.numbers import Format, float_format, round_ball, round_rational
+from halfulp.numbers import Format, float_format, round_ball
 
 
 def nearest(
@@ -65,21 +65,6 @@ def by_balls(ball: Callable[[], Any], target: Format) -> float:
         if result is not None:
             return result
         precision *= 2
-
-
-def root(value: Any, degree: int, target: Format) -> float:
-    """The float nearest to the degree-th root of a rational >= 0."""
-    value = flint.fmpq(value)
-    numerator, denominator = (_integer_root(int(part), degree) for part in (value.p, value.q))
-    if numerator is not None and denominator is not None:
-        return round_rational(numerator, denominator, target)
-    return by_balls(lambda: flint.arb(value).root(degree), target)
-
-
-def _integer_root(value: int, degree: int) -> int | None:
-    """The exact root, or None if there is none."""
-    found = int(flint.fmpz(value).root(degree))
-    return found if found**degree == value else None
 
 
 def rationals(values: Iterable[float]) -> list[Any]:

@@ -11,7 +11,16 @@ from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
 
-_SELECTING = ("MaxPool", "AdaptiveMaxPool", "GlobalMaxPool", "MinPool", "GlobalMinPool", "FractionalMaxPool", "MaxUnpool", "Unfold")
+_SELECTING = (
+    "MaxPool",
+    "AdaptiveMaxPool",
+    "GlobalMaxPool",
+    "MinPool",
+    "GlobalMinPool",
+    "FractionalMaxPool",
+    "MaxUnpool",
+    "Unfold",
+)
 
 
 def read(op: Operator, name: str, value: Any) -> Array:

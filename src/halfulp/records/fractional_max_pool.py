@@ -72,7 +72,9 @@ class FractionalMaxPool(Operator):
             text = f"must be {(*leading, self.ndim)}: one sample per plane and spatial axis"
             raise ShapeError(self.name, f"samples shape={samples}", text, "F1")
         if any(m + k - 1 > n for n, m, k in zip(spatial, self.output_size, self.kernel_size, strict=True)):
-            text = f"with kernel_size={self.kernel_size} needs at least output_size + kernel_size - 1 cells, not {spatial}"
+            text = (
+                f"with kernel_size={self.kernel_size} needs at least output_size + kernel_size - 1 cells, not {spatial}"
+            )
             raise ShapeError(self.name, f"output_size={self.output_size}", text, "F2")
         return leading + tuple(self.output_size)
 

@@ -47,7 +47,12 @@ class MaxUnpool(Operator):
         output = self.output_size
         if output is not None:
             output = arguments.per_axis(name, "output_size", output, ndim, 0, "U3")
-        for field, value in (("kernel_size", kernel), ("stride", stride), ("padding", padding), ("output_size", output)):
+        for field, value in (
+            ("kernel_size", kernel),
+            ("stride", stride),
+            ("padding", padding),
+            ("output_size", output),
+        ):
             object.__setattr__(self, field, value)
 
     @property

@@ -99,6 +99,7 @@ class Fold(PatchOperator):
         shape = tuple(input_shapes[0])
         cells, windows = prod(self.kernel_size), prod(axis.output_size for axis in self.output_axes)
         if len(shape) < 2 or shape[-2] % cells or shape[-1] != windows:
-            text = f"must be (…, channels * {cells}, {windows}): the cells of a window, and the windows of {self.output_size}"
+            parts = f"the cells of a window, and the windows of {self.output_size}"
+            text = f"must be (…, channels * {cells}, {windows}): {parts}"
             raise ShapeError(self.name, f"input shape={shape}", text, "K1")
         return (*shape[:-2], shape[-2] // cells, *self.output_size)

@@ -119,9 +119,8 @@ def indices(op: Any, x: Any, *constants: Any) -> Array:
     array, *fixed = _checked(op, (x, *constants))
     rule = _RULES[type(op)]
     if rule is fractional_max_pool:
-        shape = op.output_shape(array.shape, fixed[0].shape)
         cells = array.astype(object) if array.dtype.kind in "iub" else array
-        return np.array(fractional_max_pool.indices(op, cells, fixed[0]), dtype=np.int64).reshape(shape)
+        return _indices(fractional_max_pool.indices(op, cells, fixed[0]), op.output_shape(array.shape, fixed[0].shape))
     if not isinstance(rule, Pooling) or rule.index is None:
         raise TypeError(f"{op.name}: only a hard max has indices")
     if array.dtype.kind in "iub":
@@ -132,7 +131,10 @@ def indices(op: Any, x: Any, *constants: Any) -> Array:
         for plane in planes(array, rule.spatial(op, array.shape))
         for window in walk
     ]
-    shape: Shape = op.output_shape(array.shape)
+    return _indices(found, op.output_shape(array.shape))
+
+
+def _indices(found: list[int], shape: Shape) -> Array:
     return np.array(found, dtype=np.int64).reshape(shape)
 
 

@@ -59,8 +59,8 @@ def power(op: Any, value: Any, p: Any, root: bool = False) -> Any:
             raise DTypeError(op.name, f"p={op.p!r} on scalars of kind {type(value).__name__}", text, "L2")
         return exact
     if isinstance(value, flint.arb):
-        exponent = flint.arb(flint.fmpq(*p.as_integer_ratio()))
-        return value ** (1 / exponent if root else exponent)
+        ball = flint.arb(flint.fmpq(*p.as_integer_ratio()))
+        return value ** (1 / ball if root else ball)
     if isinstance(value, (float, np.floating)):
         return type(value)(math.pow(value, float(1 / Fraction(p)) if root else float(p)))
     exponent = Fraction(p)
@@ -78,7 +78,9 @@ def _rational_power(value: Any, p: Any, root: bool) -> Any:
         top, bottom = bottom, top
     if bottom > 64:
         return None
-    found = _root(flint.fmpq(value.numerator, value.denominator) if isinstance(value, Fraction) else flint.fmpq(value), bottom)
+    found = _root(
+        flint.fmpq(value.numerator, value.denominator) if isinstance(value, Fraction) else flint.fmpq(value), bottom
+    )
     if found is None:
         return None
     result = found**top
@@ -114,9 +116,7 @@ def weights(op: Any, zero: Any, values: Sequence[Any]) -> list[Any]:
     y = lp_pool_value(op, zero, values, 0)
     if op.p == math.inf:
         won = [i for i, value in enumerate(values) if is_nan(value) or (not is_nan(y) and magnitude(value) == y)]
-        return [
-            sign(zero, value) / len(won) if i in won and not value == 0 else None for i, value in enumerate(values)
-        ]
+        return [sign(zero, value) / len(won) if i in won and value != 0 else None for i, value in enumerate(values)]
     return [
         None if value == 0 else sign(zero, value) * power(op, magnitude(value) / y, Fraction(op.p) - 1)
         for value in values

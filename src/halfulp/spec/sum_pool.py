@@ -1,8 +1,8 @@
 """Sum pooling: y = sum of the cells of a window, padded cells being zeros.
 
-    forward   sum(x); 0 if the window has no cell
-    JVP       sum(t): the sum is linear
-    VJP       g to every real cell
+forward   sum(x); 0 if the window has no cell
+JVP       sum(t): the sum is linear
+VJP       g to every real cell
 """
 
 from __future__ import annotations
