@@ -94,7 +94,8 @@ class Norm:
             out = out.reshape(self.planes, prod(self.sums.outputs))
             for index in unsure.tolist():
                 out.flat[index] = self._value(*divmod(index, out.shape[1]))
-            return out.reshape(self.shape)
+            result: Array = out.reshape(self.shape)
+            return result
         self.prepare()
         out, sure = decided(self.y, self.y * self.error, self.target)
         zero = (self.y == 0) & ~self.bad
