@@ -104,6 +104,14 @@ void check_case(bool channels_last, Kind kind) {
   max_indices(plan, x.view, y2.view, indices.view);
   Array<T> t(out, channels_last);
   max_jvp(plan, x.view, x.view, y2.view, t.view);
+  // The minimum of the negatives, through cells that are changed on the way in and out.
+  MaxPlan smallest = plan;
+  smallest.cells = Cells::negated;
+  Array<T> negatives(in, channels_last), minima(out, channels_last);
+  for (std::size_t i = 0; i < x.items.size(); ++i) negatives.items[i] = -x.items[i];
+  max_forward(smallest, negatives.view, minima.view);
+  for (std::size_t i = 0; i < y.items.size(); ++i)
+    CHECK(minima.items[i] == -y.items[i] || (minima.items[i] != minima.items[i] && y.items[i] != y.items[i]));
   double total = 0, spread = 0;
   for (Index n = 0; n < 2; ++n)
     for (Index c = 0; c < channels; ++c)
