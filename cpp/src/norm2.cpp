@@ -29,8 +29,10 @@ class Norm2 {
   // Row number `unit` of the outputs of all planes: columns first, then along the row.
   void row(Index unit, std::vector<Index>& unsure) {
     const PatchAxis& axis = axes_.back();
-    std::fill(columns_.begin(), columns_.end(), 0.0);
-    add_rows(unit % rows_, x_ + unit / rows_ * plane_);
+    find_rows(unit % rows_, x_ + unit / rows_ * plane_);
+    const auto held = static_cast<Index>(held_.size());
+    if (held > 0) kernels_.sum_squares(held_.data(), held, columns_.data(), axis.size);
+    else std::fill(columns_.begin(), columns_.end(), 0.0);
     std::fill(sums_.begin(), sums_.end(), 0.0);
     for (Index w = 0; w < axis.kernel; ++w) {
       const Index shift = w * axis.dilation - axis.before;
@@ -44,8 +46,9 @@ class Norm2 {
   }
 
  private:
-  // Adds the squares of the rows of cells that a row of windows holds.
-  void add_rows(Index row, const float* plane) {
+  // The rows of cells that a row of windows holds.
+  void find_rows(Index row, const float* plane) {
+    held_.clear();
     const int last = static_cast<int>(axes_.size()) - 1;
     Index start[kMaxRank], taps[kMaxRank] = {};
     for (int a = last - 1; a >= 0; --a) {
@@ -63,7 +66,7 @@ class Norm2 {
         real = real && cell >= 0 && cell < axis.size;
         source = source * axis.size + cell;
       }
-      if (real) kernels_.add_squares(plane + source * n, columns_.data(), n);
+      if (real) held_.push_back(plane + source * n);
       int a = last - 1;
       for (; a >= 0; --a) {
         if (++taps[a] < axes_[static_cast<std::size_t>(a)].kernel) break;
@@ -91,6 +94,7 @@ class Norm2 {
   float* out_;
   Index plane_ = 1, rows_ = 1;
   double error_;
+  std::vector<const float*> held_;
   std::vector<double> columns_, sums_;
   const RowKernels& kernels_ = select_row_kernels();
 };

@@ -8,8 +8,8 @@
 namespace halfulp {
 
 struct RowKernels {
-  // sums[i] += cells[i]^2, exactly squared.
-  void (*add_squares)(const float* cells, double* sums, std::int64_t n);
+  // sums[i] = the sum of rows[r][i]^2 over count >= 1 rows; the squares are exact.
+  void (*sum_squares)(const float* const* rows, std::int64_t count, double* sums, std::int64_t n);
   // sums[i] += cells[i * stride].
   void (*add_every)(const double* cells, std::int64_t stride, double* sums, std::int64_t n);
   // out[i] = the root of sums[i], whose relative error is at most `error`; false if that leaves some of them undecided.

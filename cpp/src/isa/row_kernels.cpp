@@ -7,11 +7,30 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-void add_squares(const float* cells, double* sums, std::int64_t n) {
+inline double square(float cell) { return static_cast<double>(cell) * static_cast<double>(cell); }
+
+// Up to three rows at once, onto the sums of those before.
+template <int Count, bool First>
+void squares(const float* const* rows, double* sums, std::int64_t n) {
+  const float *a = rows[0], *b = rows[Count > 1 ? 1 : 0], *c = rows[Count > 2 ? 2 : 0];
   for (std::int64_t i = 0; i < n; ++i) {
-    const double cell = static_cast<double>(cells[i]);
-    sums[i] += cell * cell;
+    double sum = First ? square(a[i]) : sums[i] + square(a[i]);
+    if constexpr (Count > 1) sum += square(b[i]);
+    if constexpr (Count > 2) sum += square(c[i]);
+    sums[i] = sum;
   }
+}
+
+template <bool First>
+void squares_of(const float* const* rows, std::int64_t count, double* sums, std::int64_t n) {
+  if (count == 1) squares<1, First>(rows, sums, n);
+  else if (count == 2) squares<2, First>(rows, sums, n);
+  else squares<3, First>(rows, sums, n);
+}
+
+void sum_squares(const float* const* rows, std::int64_t count, double* sums, std::int64_t n) {
+  squares_of<true>(rows, count, sums, n);
+  for (std::int64_t row = 3; row < count; row += 3) squares_of<false>(rows + row, count - row, sums, n);
 }
 
 void add_every(const double* cells, std::int64_t stride, double* sums, std::int64_t n) {
@@ -53,7 +72,7 @@ void change(const char* source, char* target, std::int64_t bytes, std::uint64_t 
 }  // namespace
 
 const RowKernels& row_kernels() {
-  static constexpr RowKernels table{add_squares, add_every, roots, change};
+  static constexpr RowKernels table{sum_squares, add_every, roots, change};
   return table;
 }
 
