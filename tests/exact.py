@@ -209,6 +209,10 @@ class Dual:
     def log(self) -> Dual:
         return Dual(self.value.log(), self.derivative / self.value)
 
+    def __pow__(self, exponent: Fraction) -> Dual:
+        slope = _power(self.value, exponent - 1) * _scalar(exponent)
+        return Dual(_power(self.value, exponent), slope * self.derivative)
+
     def __eq__(self, other: object) -> bool:
         return bool(self.value == _dual(other).value)
 
@@ -222,6 +226,17 @@ class Dual:
 
     def __repr__(self) -> str:
         return f"Dual({self.value}, {self.derivative})"
+
+
+def _scalar(exponent: Fraction) -> fmpq:
+    return fmpq(*Fraction(exponent).as_integer_ratio())
+
+
+def _power(value: Any, exponent: Fraction) -> Any:
+    """A positive scalar to any power; a rational one leaves the rationals for balls where it must."""
+    if isinstance(value, Dual):
+        return value**exponent
+    return value ** int(exponent) if exponent.denominator == 1 else arb(value) ** arb(_scalar(exponent))
 
 
 def _dual(value: Any) -> Dual:

@@ -17,6 +17,7 @@ from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, 
 from halfulp.errors import DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
+from halfulp.functional._source import functions
 from halfulp.kernels import get_num_threads, set_num_threads
 from halfulp.numbers import exact, rounded
 from halfulp.records import (
@@ -25,6 +26,8 @@ from halfulp.records import (
     AvgPool,
     Conv,
     ConvTranspose,
+    Curvature,
+    Draw,
     Fold,
     FractionalMaxPool,
     GlobalAvgPool,
@@ -39,6 +42,7 @@ from halfulp.records import (
     SmoothMaxPool,
     SumPool,
     Unfold,
+    declare,
 )
 
 __all__ = [
@@ -47,9 +51,11 @@ __all__ = [
     "AvgPool",
     "Conv",
     "ConvTranspose",
+    "Curvature",
     "DTypeError",
     "Fold",
     "FractionalMaxPool",
+    "Draw",
     "GlobalAvgPool",
     "GlobalLpPool",
     "GlobalMaxPool",
@@ -70,7 +76,9 @@ __all__ = [
     "TapeError",
     "Traced",
     "Unfold",
+    "declare",
     "exact",
+    "functions",
     "geometry",
     "get_num_threads",
     "grad",

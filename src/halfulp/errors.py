@@ -60,6 +60,7 @@ CONSTRAINTS: dict[str, str] = {
     # Fractional max pooling
     "F1": "samples are numbers from 0 on and below 1, one for every plane and spatial axis",
     "F2": "the input has at least output_size + kernel_size - 1 cells along every axis",
+    "F3": "exactly one of output_size and output_ratio is given",
     # Convolution
     "C1": "the input has ndim + 1 or ndim + 2 axes",
     "C2": "the weight has ndim + 2 axes, none of its kernel sizes 0",
@@ -80,6 +81,7 @@ CONSTRAINTS: dict[str, str] = {
     "E4": "only a scalar output may leave its cotangent out",
     "E5": "all values that meet in a node are of one scalar kind",
     "E6": "an operator has forward, jvp and vjp",
+    "E8": "an operator is declared with its kind, its second derivative, its inputs and how cases of it are drawn",
     # The PyTorch bridge, which keeps PyTorch's own rules
     "B1": "padding of a max or average pooling is at most half the kernel size",
     "B2": "tensors are on the CPU",

@@ -146,7 +146,7 @@ def test_every_functional_form_is_there():
     from halfulp import functional
 
     assert set(functional.__all__) <= set(halfulp.jax.__all__)
-    source = (Path(halfulp.jax.__file__)).read_text()
+    source = Path(halfulp.jax.__file__).with_name("_generated.py").read_text()
     for name in functional.__all__:
         assert re.search(rf"^{name} = ", source, re.MULTILINE)
 

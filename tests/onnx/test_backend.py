@@ -21,6 +21,7 @@ POOLING_AND_CONVOLUTION = {
     "GlobalMaxPool",
     "LpPool",
     "MaxPool",
+    "MaxUnpool",
 }
 # What ONNX tests in these operators and halfulp refuses, each by name: training, sequences and optionals.
 REFUSED = {

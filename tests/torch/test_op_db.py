@@ -96,6 +96,71 @@ def test_average_samples_agree(name: str, dtype: torch.dtype) -> None:
     assert compare(name, dtype, exact=False) > 0
 
 
+UNPOOLING = [f"max_unpool{n}d" for n in RANKS]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", [*UNPOOLING, "unfold"])
+def test_samples_that_only_move_and_add_are_bit_identical(name: str, dtype: torch.dtype) -> None:
+    count = 0
+    for args, kwargs in samples(name, dtype):
+        x, rest = args[0], args[1:]
+        if name in UNPOOLING:  # PyTorch leaves open which of several values at one index counts
+            planes = rest[0].flatten(0, x.dim() - int(name[-2]) - 1).flatten(1)
+            if any(len(plane.unique()) < len(plane) for plane in planes):
+                continue
+        assert all(torch.equal(mine, theirs) for theirs, mine in both(name, x, *rest, **kwargs)), (name, kwargs)
+        count += 1
+    assert count > 0
+
+
+def both(name: str, x: torch.Tensor, *rest: Any, **kwargs: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """(PyTorch's, ours) of the output and of the gradient of its sum."""
+    results = []
+    for function in (getattr(F, name), getattr(ht, name)):
+        leaf = x.clone().requires_grad_()
+        output = function(leaf, *rest, **kwargs)
+        results.append((output, torch.autograd.grad(output.sum(), leaf)[0]))
+    return list(zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("settings", [{}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": (1, 2)}], ids=str)
+def test_fold_of_integers_is_bit_identical(settings: dict[str, Any], dtype: torch.dtype) -> None:
+    columns = F.unfold(torch.arange(2 * 3 * 7 * 8, dtype=dtype).reshape(2, 3, 7, 8), (2, 3), **settings)
+    for x in (columns, columns[0]):
+        assert all(torch.equal(mine, theirs) for theirs, mine in both("fold", x, (7, 8), (2, 3), **settings))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("p", [1, 2, 3.0, 2.5])
+@pytest.mark.parametrize("ndim", RANKS)
+def test_norms_of_positive_numbers_agree(ndim: int, p: float, dtype: torch.dtype) -> None:
+    """PyTorch takes x^p, which is |x|^p for positive numbers; its several roundings are ours to forgive.
+
+    It scales a partial last window of ceil_mode as if it were whole, so that is left out.
+    """
+    x = torch.rand(2, 3, *(7,) * ndim, dtype=dtype, generator=torch.Generator().manual_seed(1)) + 0.5
+    for settings in ({}, {"stride": 2}, {"stride": 1}):
+        for theirs, mine in both(f"lp_pool{ndim}d", x, p, 2, **settings):
+            torch.testing.assert_close(mine, theirs, rtol=32 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_fractional_max_pooling_chooses_as_pytorch_does(ndim: int, dtype: torch.dtype) -> None:
+    name, generator = f"fractional_max_pool{ndim}d", torch.Generator().manual_seed(7)
+    for size, kernel, outputs in ((9, 2, 4), (12, 3, 5), (7, 2, 5), (10, 1, 1)):
+        x = torch.randint(-9, 10, (2, 3, *(size,) * ndim), generator=generator).to(dtype)
+        samples = torch.rand(2, 3, ndim, generator=generator, dtype=dtype)
+        results = []
+        for function in (getattr(F, name), getattr(ht, name)):
+            leaf = x.clone().requires_grad_()
+            output, indices = function(leaf, kernel, outputs, return_indices=True, _random_samples=samples)
+            results.append((output, indices, torch.autograd.grad(output.sum(), leaf)[0]))
+        assert all(torch.equal(mine, theirs) for theirs, mine in zip(*results, strict=True)), (size, kernel, outputs)
+
+
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")  # PyTorch's own remark
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CONVOLVING)

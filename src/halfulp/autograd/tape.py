@@ -124,6 +124,7 @@ class Tape(Builders):
         kind: Kind = None
         nodes = self._nodes
         size = nodes.size
+        constant = len(getattr(operator, "constants", ()))  # they come last, and are of kinds of their own
         for id in ids:
             if id is None:
                 values.append(None)
@@ -136,6 +137,8 @@ class Tape(Builders):
             if kind is None or kind is Unknown:
                 kind = node.kind
             elif kind is not node.kind and kind != node.kind and node.kind is not Unknown:
+                if len(values) > len(ids) - constant:
+                    continue
                 raise _mixed(operator, kind, node.kind)
         if None in ids:
             _check_absent(operator, ids, len(parents))

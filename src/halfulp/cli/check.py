@@ -55,6 +55,9 @@ def add_to(commands: Any) -> None:
 
 def _what(group: Any) -> None:
     group.add_argument("--op", action="append", metavar="NAME", help="only this operator (repeatable, or with commas)")
+    group.add_argument(
+        "--declare", action="append", metavar="MODULE", help="a module that declares operators of your own (repeatable)"
+    )
     group.add_argument("--mode", action="append", metavar="MODE", help="forward, jvp or vjp (repeatable)")
     group.add_argument("--dtype", action="append", metavar="DTYPE", help="only this element type (repeatable)")
     group.add_argument(
@@ -164,15 +167,23 @@ def _writable(options: argparse.Namespace) -> None:
 
 def _campaign(options: argparse.Namespace, console: Console) -> Result:
     from halfulp.conformance import Demand, Plan, check
-    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS
+    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS, known
     from halfulp.conformance.report.progress import live_progress
+    from halfulp.conformance.units import import_modules
 
+    declare = tuple(options.declare or ())
+    try:
+        import_modules(declare)
+    except ImportError as error:
+        raise ValueError(f"--declare {' '.join(declare)}: {error}") from error
+    own = [name for name in known() if name not in OPERATORS]
     plan = Plan(
-        _chosen("--op", options.op, OPERATORS),
+        _chosen("--op", options.op or own, known()),
         _chosen("--mode", options.mode, MODES),
         _chosen("--dtype", options.dtype, DTYPES),
         options.cases,
         options.seed,
+        declare=declare,
     )
     demand = Demand.parse(options.fail_on)
     with live_progress(console, options.quiet) as progress:

@@ -7,10 +7,6 @@ from typing import Any
 
 __all__ = ["add_to"]
 
-_OPERATORS = (
-    "max_pool avg_pool smooth_max_pool adaptive_avg_pool adaptive_max_pool global_avg_pool global_max_pool conv "
-    "conv_transpose"
-)
 _SUBJECTS = "halfulp torch torch-compile torch-channels-last jax onnxruntime openvino numpy-naive"
 _DTYPES = "float16 bfloat16 float32 float64 int8 uint8 int32 int64"
 
@@ -25,7 +21,7 @@ _halfulp() {{
     *) if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"
        else case $command in
          check) words="{subjects} {check}" ;;
-         show) words="{operators} {show}" ;;
+         show) words="{shown} {show}" ;;
          explain) words="{labels}" ;;
          completion) words="bash zsh fish" ;;
        esac; fi ;;
@@ -42,7 +38,7 @@ complete -c halfulp -n "__fish_seen_subcommand_from check" -a "{subjects} {check
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l op -x -a "{operators}"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forward jvp vjp"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtypes}"
-complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{operators} {show}"
+complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{shown} {show}"
 complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
 """
 
@@ -70,13 +66,16 @@ def _flags(name: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Print the script for a shell."""
+    from halfulp.cli.show import shown_operators
     from halfulp.errors import CONSTRAINTS
+    from halfulp.records import declarations
 
     template = _FISH if options.shell == "fish" else _BASH
     text = template.format(
         commands="check show explain completion",
         subjects=_SUBJECTS,
-        operators=_OPERATORS,
+        operators=" ".join(declaration.name for declaration in declarations()),
+        shown=" ".join(shown_operators()),
         dtypes=_DTYPES,
         check=_flags("check"),
         show=_flags("show"),

@@ -18,18 +18,6 @@ examples:
   halfulp show avg_pool --kernel 3 --padding 1 --size 4x5 --output average.svg
   halfulp show conv --weight "1 0; 0 -1" --size 4x4 --output conv.png"""
 
-_OPERATORS = (
-    "max_pool",
-    "avg_pool",
-    "smooth_max_pool",
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "global_avg_pool",
-    "global_max_pool",
-    "conv",
-    "conv_transpose",
-)
-
 
 def add_to(commands: Any) -> None:
     """Add the command to a parser."""
@@ -40,7 +28,8 @@ def add_to(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("operator", choices=_OPERATORS, metavar="OP", help=", ".join(_OPERATORS))
+    operators = shown_operators()
+    command.add_argument("operator", choices=operators, metavar="OP", help=", ".join(operators))
     group = command.add_argument_group("the operator")
     for flag, text in (
         ("kernel", "kernel size, such as 3 or 2x3 (default 2)"),
@@ -56,6 +45,7 @@ def add_to(commands: Any) -> None:
     group.add_argument("--nan", help="propagate or ignore")
     group.add_argument("--exclude-pad", action="store_true", help="averages do not count padding")
     group.add_argument("--beta", type=float, default=1.0, help="sharpness of a smooth maximum (default %(default)s)")
+    group.add_argument("--p", type=float, default=2.0, help="exponent of a norm (default %(default)s)")
     group.add_argument("--weight", help="the kernel of a convolution (default: ones of --kernel)")
     given = command.add_argument_group("the input")
     given.add_argument("--input", help="its numbers")
@@ -147,43 +137,35 @@ def _per_axis(options: argparse.Namespace, name: str, ndim: int, default: Any) -
     return sizes * ndim if len(sizes) == 1 else sizes
 
 
+def shown_operators() -> tuple[str, ...]:
+    """The operators of which there are pictures: a plane in, a plane out, with a weight if need be."""
+    from halfulp.records import declarations
+
+    return tuple(d.name for d in declarations() if d.shown)
+
+
 def _operator(options: argparse.Namespace, ndim: int) -> tuple[Any, Any]:
-    """The record that the options describe, and a weight for convolutions."""
-    import halfulp as hu
+    """The record that the options describe, field by field, and a weight for convolutions."""
+    from dataclasses import fields
 
-    name = options.operator
-    policies = {key: value for key in ("ties", "nan") if (value := getattr(options, key)) is not None}
-    if name.startswith("global"):
-        return (hu.GlobalAvgPool(ndim) if name == "global_avg_pool" else hu.GlobalMaxPool(ndim, **policies)), None
-    if name.startswith("adaptive"):
-        outputs = _per_axis(options, "output_size", ndim, (2,) * ndim)
-        return (hu.AdaptiveAvgPool(outputs) if "avg" in name else hu.AdaptiveMaxPool(outputs, **policies)), None
-    window = {"padding": _per_axis(options, "padding", ndim, 0), "dilation": _per_axis(options, "dilation", ndim, 1)}
-    kernel = _per_axis(options, "kernel", ndim, (2,) * ndim)
-    if name.startswith("conv"):
-        return _convolution(options, ndim, kernel, window)
-    window |= {
-        "kernel_size": kernel,
-        "stride": _per_axis(options, "stride", ndim, None),
-        "ceil_mode": options.ceil_mode,
-    }
-    if name == "max_pool":
-        return hu.MaxPool(**window, **policies), None
-    if name == "avg_pool":
-        return hu.AvgPool(**window, count_include_pad=not options.exclude_pad), None
-    return hu.SmoothMaxPool(**window, beta=options.beta), None
-
-
-def _convolution(options: argparse.Namespace, ndim: int, kernel: Any, window: dict[str, Any]) -> tuple[Any, Any]:
     import numpy as np
 
-    import halfulp as hu
+    from halfulp.records import named
 
+    declaration = named(options.operator)
+    known = {f.name for f in fields(declaration.record)}
+    kernel = _per_axis(options, "kernel", ndim, (2,) * ndim)
+    given = {"ndim": ndim, "kernel_size": kernel, "output_size": _per_axis(options, "output_size", ndim, (2,) * ndim)}
+    for name in ("stride", "padding", "dilation", "output_padding"):
+        if getattr(options, name) is not None:
+            given[name] = _per_axis(options, name, ndim, None)
+    given |= {"ceil_mode": options.ceil_mode, "count_include_pad": not options.exclude_pad}
+    given |= {"beta": options.beta, "p": options.p}
+    given |= {key: value for key in ("ties", "nan") if (value := getattr(options, key)) is not None}
+    op = declaration.record(**{name: value for name, value in given.items() if name in known})
+    if "weight" not in declaration.inputs:
+        return op, None
     weight = np.ones(kernel) if options.weight is None else _numbers(options.weight)
     if weight.ndim != ndim:
         raise ValueError(f"--weight has {weight.ndim} axes, but the input has {ndim}")
-    stride = _per_axis(options, "stride", ndim, 1)
-    if options.operator == "conv":
-        return hu.Conv(ndim, stride=stride, **window), weight
-    extra = _per_axis(options, "output_padding", ndim, 0)
-    return hu.ConvTranspose(ndim, stride=stride, output_padding=extra, **window), weight
+    return op, weight

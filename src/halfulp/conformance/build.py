@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
 from halfulp.conformance.cases import Filling, Setting, derived_seed
-from halfulp.conformance.draws import DRAWS, Draws
+from halfulp.conformance.draws import options_of
 from halfulp.conformance.fill import LONG_SUMS, TELLING, TROUBLESOME
 from halfulp.conformance.pairwise import Choice, choices
-from halfulp.records import Shape
+from halfulp.records import Declaration, Operator, Shape, named
 
 __all__ = ["BLOCK", "settings_of"]
 
@@ -125,18 +125,18 @@ def _needed(kernel: Shape, dilation: Shape, padding: Any) -> list[int]:
     return [d * (k - 1) + 1 - p for k, d, p in zip(kernel, dilation, sums, strict=True)]
 
 
-def _window(draws: Draws, d: Drawing) -> Built:
+def _window(draws: Declaration, d: Drawing) -> Built:
     kernel, dilation = d.kernel(), d.steps("dilation")
     stride = None if d.chosen["stride"] == "kernel" else d.steps("stride")
     padding = d.padding(kernel, dilation)
     arguments = {"kernel_size": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    arguments |= {name: d.chosen[name] for name in ("ceil_mode", *draws.fields)}
+    arguments |= {name: d.chosen[name] for name in ("ceil_mode", *draws.draw.choices)}
     shape = d.batch() + d.sizes(_needed(kernel, dilation, padding))
     windows = math.prod(draws.record(**arguments).output_shape(shape))
     return arguments, (shape,), windows * math.prod(kernel) + math.prod(shape)
 
 
-def _adaptive(draws: Draws, d: Drawing) -> Built:
+def _adaptive(draws: Declaration, d: Drawing) -> Built:
     sizes = d.sizes([2] * d.rank)
     kinds = [d.chosen["output_size"]] * d.rank
     if kinds[0] == "mixed":
@@ -147,14 +147,14 @@ def _adaptive(draws: Draws, d: Drawing) -> Built:
         ]
         for n, kind in zip(sizes, kinds, strict=True)
     )
-    arguments = {"output_size": outputs} | {name: d.chosen[name] for name in draws.fields}
+    arguments = {"output_size": outputs} | {name: d.chosen[name] for name in draws.draw.choices}
     shape = d.batch() + sizes
     out = draws.record(**arguments).output_shape(shape)
     return arguments, (shape,), 2 * math.prod(shape) + math.prod(out)
 
 
-def _global(draws: Draws, d: Drawing) -> Built:
-    arguments = {"ndim": d.rank} | {name: d.chosen[name] for name in ("keepdims", *draws.fields)}
+def _global(draws: Declaration, d: Drawing) -> Built:
+    arguments = {"ndim": d.rank} | {name: d.chosen[name] for name in ("keepdims", *draws.draw.choices)}
     shape = d.batch() + d.sizes([1] * d.rank)
     return arguments, (shape,), math.prod(shape)
 
@@ -177,7 +177,7 @@ def _channels(d: Drawing) -> tuple[int, int, int, Shape]:
     return groups, inputs, outputs, batch
 
 
-def _conv(draws: Draws, d: Drawing) -> Built:
+def _conv(draws: Declaration, d: Drawing) -> Built:
     kernel, dilation, stride = d.kernel(), d.steps("dilation"), d.steps("stride")
     padding = d.padding(kernel, dilation)
     groups, inputs, outputs, batch = _channels(d)
@@ -189,7 +189,7 @@ def _conv(draws: Draws, d: Drawing) -> Built:
     return arguments, (x, weight, bias), windows * inputs * math.prod(kernel) + math.prod(x) + math.prod(weight)
 
 
-def _conv_transpose(draws: Draws, d: Drawing) -> Built:
+def _conv_transpose(draws: Declaration, d: Drawing) -> Built:
     kernel, dilation, stride = d.kernel(), d.steps("dilation"), d.steps("stride")
     groups, inputs, outputs, batch = _channels(d)
     sizes = d.sizes([1] * d.rank)
@@ -216,7 +216,7 @@ def _conv_transpose(draws: Draws, d: Drawing) -> Built:
     return arguments, (x, weight, bias), 2 * terms + math.prod(weight)
 
 
-_BUILDERS: Final[dict[str, Callable[[Draws, Drawing], Built]]] = {
+_BUILDERS: Final[dict[str, Callable[[Declaration, Drawing], Built]]] = {
     "window": _window,
     "adaptive": _adaptive,
     "global": _global,
@@ -225,19 +225,40 @@ _BUILDERS: Final[dict[str, Callable[[Draws, Drawing], Built]]] = {
 }
 
 
+def _builder(draws: Declaration) -> Callable[[Declaration, Drawing], Built]:
+    return _own if callable(draws.draw.family) else _BUILDERS[draws.draw.family]
+
+
+def _own(draws: Declaration, d: Drawing) -> Built:
+    """A record and shapes that the declaration itself draws."""
+    assert callable(draws.draw.family)
+    op, shapes = draws.draw.family(d.rng.choice)
+    arguments = {f.name: getattr(op, f.name) for f in fields(op)}
+    return arguments, shapes, sum(math.prod(shape) for shape in shapes if shape is not None)
+
+
+def small(declaration: Declaration, rng: random.Random) -> tuple[Operator, tuple[Shape | None, ...]]:
+    """A record and small shapes for it, chosen at random: for laws that are checked in exact arithmetic."""
+    rank = rng.choice((1, 1, 2))
+    chosen = {name: rng.choice(values) for name, values in options_of(declaration.name, rank).items()}
+    drawing = Drawing(chosen | {"long": "nothing", "layout": "C"}, rank, rng, 0, rng.choice((0, 2)))
+    arguments, shapes, _ = _builder(declaration)(declaration, drawing)
+    return declaration.record(**arguments), shapes
+
+
 def _built(operator: str, rank: int, chosen: dict[str, Any], rng: random.Random, sizes: Iterator[int]) -> Built:
     """The first attempt whose exact answer is affordable, or else the cheapest one. Attempts get smaller."""
-    draws = DRAWS[operator]
+    draws = named(operator)
     wanted = next(sizes)
     known = _long_sizes(chosen["long"])
     smaller = [n for n in reversed(known) if n < wanted]
     attempts = [(wanted, 2), *[(wanted, 0)] * 5, *((n, 0) for n in smaller)]
     best: Built | None = None
     for long, spare in attempts:
-        built = _BUILDERS[draws.family](draws, Drawing(chosen, rank, rng, long, spare))
+        built = _builder(draws)(draws, Drawing(chosen, rank, rng, long, spare))
         if best is None or built[2] < best[2]:
             best = built
-        if built[2] <= draws.terms:
+        if built[2] <= draws.draw.terms:
             return built
     assert best is not None
     return best
@@ -271,7 +292,7 @@ def settings_of(operator: str, campaign_seed: int, dtype: str, block: int) -> tu
         else:
             label = next(troublesome) if place // 3 % 3 == 2 else next(telling)  # ranks take turns, too
         filling = Filling(label, rng.randrange(2**32))
-        op = DRAWS[operator].record(**arguments)
+        op = named(operator).record(**arguments)
         settings.append(Setting(op, shapes, (filling,), layout=chosen["layout"], choice=choice))
     return tuple(settings)
 

@@ -15,37 +15,32 @@ import ml_dtypes
 import numpy as np
 
 from halfulp.conformance.fill import filled
-from halfulp.records import Array, Operator, Shape
+from halfulp.records import Array, Operator, Shape, declaration_of, declarations, is_declared, named
 
 __all__ = [
     "DTYPES",
     "FLOATS",
     "INTEGERS",
-    "MAX_OPERATORS",
     "MODES",
     "OPERATORS",
     "Arrays",
     "Case",
     "Filling",
     "Setting",
+    "known",
 ]
 
-OPERATORS: Final = (
-    "max_pool",
-    "avg_pool",
-    "smooth_max_pool",
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "global_avg_pool",
-    "global_max_pool",
-    "conv",
-    "conv_transpose",
-)
-MAX_OPERATORS: Final = ("max_pool", "adaptive_max_pool", "global_max_pool")
+OPERATORS: Final = tuple(d.name for d in declarations() if d.record.__module__.startswith("halfulp."))
+"""The package's own operators; :func:`known` also has those that others have declared."""
 MODES: Final = ("forward", "jvp", "vjp")
 FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
 INTEGERS: Final = ("int8", "uint8", "int32", "int64")
 DTYPES: Final = (*FLOATS, *INTEGERS)
+
+
+def known() -> tuple[str, ...]:
+    """Every declared operator by name."""
+    return tuple(declaration.name for declaration in declarations())
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -73,7 +68,7 @@ def takes(operator: str, mode: str, dtype: str) -> bool:
     >>> takes("max_pool", "forward", "int8"), takes("max_pool", "vjp", "int8"), takes("conv", "vjp", "float16")
     (True, False, True)
     """
-    return dtype in FLOATS or (mode == "forward" and operator in MAX_OPERATORS)
+    return dtype in FLOATS or (mode == "forward" and named(operator).integers)
 
 
 @dataclass(frozen=True)
@@ -147,6 +142,11 @@ def make_arrays(setting: Setting, filling: Filling, dtype: str) -> Arrays:
         tangent = filled(filling.label, shape, kind, rng, derivative=True)
         primals.append(laid_out(primal, setting.layout) if position == 0 else primal)
         tangents.append(laid_out(tangent, setting.layout) if position == 0 else tangent)
+    made = declaration_of(setting.op).draw.constants if is_declared(setting.op) else None
+    if made is not None:  # inputs without a derivative: no filling fits them
+        given = made(setting.op, setting.shapes, rng)
+        count = len(primals) - len(given)
+        primals, tangents = [*primals[:count], *given], [*tangents[:count], *(None for _ in given)]
     cotangent = filled(filling.label, setting.output_shape, kind, rng, derivative=True)
     return Arrays(tuple(primals), tuple(tangents), cotangent)
 

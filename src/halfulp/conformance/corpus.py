@@ -5,24 +5,14 @@ The settings of :func:`corpus` come first in a campaign, whatever its seed; the 
 
 from __future__ import annotations
 
+import random
+from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any, Final
 
 from halfulp.conformance.cases import Filling, Setting, derived_seed
 from halfulp.conformance.fill import FILLINGS
-from halfulp.records import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    AvgPool,
-    Conv,
-    ConvTranspose,
-    GlobalAvgPool,
-    GlobalMaxPool,
-    MaxPool,
-    Operator,
-    Shape,
-    SmoothMaxPool,
-)
+from halfulp.records import AvgPool, Operator, Shape, SmoothMaxPool, named
 
 __all__ = ["corpus"]
 
@@ -139,7 +129,7 @@ _CONV_TRANSPOSE: Final[tuple[tuple[str, dict[str, Any], Shape, Shape, Shape | No
 )
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def corpus(operator: str) -> tuple[Setting, ...]:
     """The curated settings of an operator.
 
@@ -167,19 +157,20 @@ def _fillings(label: str, kinds: tuple[str, ...]) -> tuple[Filling, ...]:
 
 def _entries(operator: str) -> list[tuple[str, Operator, tuple[Shape | None, ...], str]]:
     """(label, record, input shapes, layout) of an operator's structural settings."""
-    if operator in ("conv", "conv_transpose"):
-        record = Conv if operator == "conv" else ConvTranspose
-        table = _CONV if operator == "conv" else _CONV_TRANSPOSE
+    family = named(operator).draw.family
+    if family in ("conv", "conv_transpose"):
+        table = _CONV if family == "conv" else _CONV_TRANSPOSE
         return [
-            (label, record(len(weight) - 2, **arguments), (x, weight, bias), layout)
+            (label, made(operator, ndim=len(weight) - 2, **arguments), (x, weight, bias), layout)
             for label, arguments, x, weight, bias, layout in table
         ]
-    if operator.startswith("adaptive"):
-        adaptive = AdaptiveAvgPool if operator == "adaptive_avg_pool" else AdaptiveMaxPool
-        return [(label, adaptive(outputs), (shape,), layout) for label, outputs, shape, layout in _ADAPTIVE]
-    if operator.startswith("global"):
-        return [(label, _global(operator, ndim), (shape,), layout) for label, ndim, shape, layout in _GLOBAL]
-    entries = [(label, _pool(operator, arguments), (shape,), layout) for label, arguments, shape, layout in _WINDOWS]
+    if family == "adaptive":
+        return [(label, made(operator, output_size=n), (shape,), layout) for label, n, shape, layout in _ADAPTIVE]
+    if family == "global":
+        return [(label, made(operator, ndim=ndim), (shape,), layout) for label, ndim, shape, layout in _GLOBAL]
+    if family != "window":
+        return []
+    entries = [(label, made(operator, **arguments), (shape,), layout) for label, arguments, shape, layout in _WINDOWS]
     return [*entries, *_extra(operator)]
 
 
@@ -191,34 +182,37 @@ def _extra(operator: str) -> list[tuple[str, Operator, tuple[Shape, ...], str]]:
             ("padding not counted", AvgPool(**window, count_include_pad=False), ((1, 2, 4),), "C"),
             ("divisor of its own", AvgPool(**window, divisor_override=7), ((1, 2, 4),), "C"),
         ]
-    if operator == "max_pool":
+    if named(operator).kind == "selecting":
+        overlapping: dict[str, Any] = {"kernel_size": (3,), "stride": 1, "padding": 1}
         return [
-            (f"ties={ties}, nan={nan}", MaxPool((3,), stride=1, padding=1, ties=ties, nan=nan), ((1, 2, 5),), "C")
+            (f"ties={ties}, nan={nan}", made(operator, **overlapping, ties=ties, nan=nan), ((1, 2, 5),), "C")
             for ties, nan in (("last", "propagate"), ("all", "ignore"), ("split", "propagate"))
         ]
+    if operator != "smooth_max_pool":
+        return []
     return [
         ("sharp and negative beta", SmoothMaxPool((2, 2), beta=-20.0, stride=1), ((1, 1, 3, 3),), "C"),
     ]
 
 
-def _pool(operator: str, arguments: dict[str, Any]) -> Operator:
-    if operator == "max_pool":
-        return MaxPool(**arguments)
-    return AvgPool(**arguments) if operator == "avg_pool" else SmoothMaxPool(**arguments, beta=1.0)
-
-
-def _global(operator: str, ndim: int) -> Operator:
-    return GlobalAvgPool(ndim) if operator == "global_avg_pool" else GlobalMaxPool(ndim)
+def made(operator: str, **arguments: Any) -> Operator:
+    """A record with these arguments; a field that has no default gets the first value that is drawn for it."""
+    declaration = named(operator)
+    needed = [f.name for f in fields(declaration.record) if f.default is MISSING and f.name not in arguments]
+    return declaration.record(**{name: declaration.draw.choices[name][0] for name in needed}, **arguments)
 
 
 def _plain(operator: str) -> tuple[Operator, tuple[Shape | None, ...]]:
     """A setting without any difficulty of its own, whose windows overlap."""
-    if operator == "conv":
-        return Conv(1), ((1, 2, 8), (1, 2, 3), (1,))
-    if operator == "conv_transpose":
-        return ConvTranspose(1), ((1, 2, 6), (2, 1, 3), (1,))
-    if operator.startswith("adaptive"):
-        return (AdaptiveAvgPool if operator == "adaptive_avg_pool" else AdaptiveMaxPool)((5,)), ((1, 1, 12),)
-    if operator.startswith("global"):
-        return _global(operator, 1), ((2, 4, 4),)
-    return _pool(operator, {"kernel_size": (3,), "stride": 1}), ((1, 2, 8),)
+    family = named(operator).draw.family
+    if callable(family):
+        return family(random.Random(0).choice)
+    if family == "conv":
+        return made(operator, ndim=1), ((1, 2, 8), (1, 2, 3), (1,))
+    if family == "conv_transpose":
+        return made(operator, ndim=1), ((1, 2, 6), (2, 1, 3), (1,))
+    if family == "adaptive":
+        return made(operator, output_size=(5,)), ((1, 1, 12),)
+    if family == "global":
+        return made(operator, ndim=1), ((2, 4, 4),)
+    return made(operator, kernel_size=(3,), stride=1), ((1, 2, 8),)

@@ -19,16 +19,15 @@ from halfulp.conformance.ulps import distance, same_bits
 from halfulp.errors import HalfulpError
 from halfulp.geometry import Axis, unpad
 from halfulp.records import (
-    AdaptiveMaxPool,
     Array,
     AvgPool,
     Conv,
     ConvTranspose,
-    GlobalMaxPool,
     MaxPool,
     Operator,
     Shape,
     WindowOperator,
+    declarations,
 )
 
 __all__ = ["EITHER", "Alternative", "alternatives", "changed_record", "explain"]
@@ -36,7 +35,7 @@ __all__ = ["EITHER", "Alternative", "alternatives", "changed_record", "explain"]
 EITHER: Final = ", or else "
 """Stands between causes that one case cannot tell apart."""
 
-_HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
+_HARD = tuple(d.record for d in declarations() if d.kind == "selecting" and not d.constant)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What the lab draws for each operator: one table. A family says how geometry is drawn; fields are the record's own.
+"""What the lab draws for each operator: its declaration names a family, which says how geometry is drawn, and choices
+for fields of its own.
 
 The values of a family's options are *kinds*: ``"mixed"`` stands for values that differ from axis to axis. Which cases
 are drawn from the table, and that every two values of two options meet, is the affair of
@@ -8,22 +9,11 @@ are drawn from the table, and that every two values of two options meet, is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from halfulp.records import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    AvgPool,
-    Conv,
-    ConvTranspose,
-    GlobalAvgPool,
-    GlobalMaxPool,
-    MaxPool,
-    SmoothMaxPool,
-)
+from halfulp.records import Draw, named
 
-__all__ = ["DRAWS", "FAMILIES", "RANKS", "Draws", "Options", "options_of"]
+__all__ = ["FAMILIES", "RANKS", "Options", "draws_of", "options_of"]
 
 Options = dict[str, tuple[Any, ...]]
 """Option -> its values."""
@@ -66,33 +56,13 @@ FAMILIES: Final[dict[str, Options]] = {
 """Family -> the options of its geometry. ``long`` and ``layout`` come to every one of them."""
 
 
-@dataclass(frozen=True)
-class Draws:
-    """How the lab draws cases of one operator."""
+def draws_of(operator: str) -> Draw:
+    """What an operator's declaration says about its cases.
 
-    record: type[Any]
-    family: str
-    fields: Options = field(default_factory=dict)
-    """Fields of the record with values that are taken as they are."""
-    terms: int = 3000
-    """How many terms an exact answer may have: a term is a cell of a window, counted once per window."""
-
-
-_TIES: Final = ("first", "last", "all", "split")
-_POLICIES: Final[Options] = {"ties": _TIES, "nan": ("propagate", "ignore")}
-
-DRAWS: Final[dict[str, Draws]] = {
-    "max_pool": Draws(MaxPool, "window", _POLICIES),
-    "avg_pool": Draws(AvgPool, "window", {"count_include_pad": (True, False), "divisor_override": (None, 3, 7, -2)}),
-    "smooth_max_pool": Draws(SmoothMaxPool, "window", {"beta": (1.0, 0.5, -1.0, 8.0)}, terms=260),
-    "adaptive_avg_pool": Draws(AdaptiveAvgPool, "adaptive"),
-    "adaptive_max_pool": Draws(AdaptiveMaxPool, "adaptive", _POLICIES),
-    "global_avg_pool": Draws(GlobalAvgPool, "global"),
-    "global_max_pool": Draws(GlobalMaxPool, "global", _POLICIES),
-    "conv": Draws(Conv, "conv"),
-    "conv_transpose": Draws(ConvTranspose, "conv_transpose"),
-}
-"""Operator -> how its cases are drawn."""
+    >>> draws_of("max_pool").family
+    'window'
+    """
+    return named(operator).draw
 
 
 def options_of(operator: str, rank: int) -> Options:
@@ -101,11 +71,13 @@ def options_of(operator: str, rank: int) -> Options:
     >>> options_of("global_avg_pool", 2)["long"]
     ('nothing', 'batch', 'channels', 'axis 0', 'axis 1')
     """
-    draws = DRAWS[operator]
+    draws = draws_of(operator)
     axes = tuple(f"axis {i}" for i in range(rank))
     long: tuple[str, ...] = ("nothing", "batch", "channels", *axes)
+    if callable(draws.family):
+        return {**draws.choices, "long": ("nothing",), "layout": _LAYOUT}
     if draws.family.startswith("conv"):
         long = ("nothing", "batch", "inputs", "outputs", *axes, "kernel")
     elif draws.family == "window":
         long = (*long, "kernel")
-    return {**FAMILIES[draws.family], **draws.fields, "long": long, "layout": _LAYOUT}
+    return {**FAMILIES[draws.family], **draws.choices, "long": long, "layout": _LAYOUT}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,47 +10,42 @@ import numpy as np
 
 from halfulp.conformance.cases import Arrays, laid_out, numpy_dtype
 from halfulp.conformance.circumstances import circumstance_script
+from halfulp.conformance.corpus import made
 from halfulp.conformance.oracle import Answer
 from halfulp.conformance.run import run_subject
 from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.subjects._source import Seeded
 from halfulp.conformance.ulps import same_bits
 from halfulp.conformance.verdict import NOT_REPEATABLE, Verdict, repeats
-from halfulp.records import (
-    AdaptiveAvgPool,
-    AdaptiveMaxPool,
-    Array,
-    AvgPool,
-    Conv,
-    ConvTranspose,
-    GlobalAvgPool,
-    GlobalMaxPool,
-    MaxPool,
-    Operator,
-    Shape,
-    SmoothMaxPool,
-)
+from halfulp.records import Array, Operator, Shape, named
 
 __all__ = ["probe"]
 
 # Large enough that frameworks share the work among threads; no exact answer is needed here.
 _PLANES: Shape = (4, 8, 40, 40)
-_SETTINGS: dict[str, tuple[Operator, tuple[Shape | None, ...]]] = {
-    "max_pool": (MaxPool((3, 3), stride=2, padding=1), (_PLANES,)),
-    "avg_pool": (AvgPool((3, 3), stride=2, padding=1), (_PLANES,)),
-    "smooth_max_pool": (SmoothMaxPool((2, 2), beta=1.0), ((2, 4, 12, 12),)),
-    "adaptive_avg_pool": (AdaptiveAvgPool((7, 7)), (_PLANES,)),
-    "adaptive_max_pool": (AdaptiveMaxPool((7, 7)), (_PLANES,)),
-    "global_avg_pool": (GlobalAvgPool(2), (_PLANES,)),
-    "global_max_pool": (GlobalMaxPool(2), (_PLANES,)),
-    "conv": (Conv(2, padding=1), ((4, 16, 14, 14), (16, 16, 3, 3), (16,))),
-    "conv_transpose": (ConvTranspose(2, padding=1), ((4, 16, 14, 14), (16, 16, 3, 3), (16,))),
-}
+_WEIGHTS: tuple[Shape, ...] = ((4, 16, 14, 14), (16, 16, 3, 3), (16,))
+
+
+def _setting(operator: str) -> tuple[Operator, tuple[Shape | None, ...]]:
+    """A record of ordinary size, by the family that the operator's cases are drawn from."""
+    declaration = named(operator)
+    family = declaration.draw.family
+    if operator == "smooth_max_pool":
+        return made(operator, kernel_size=(2, 2)), ((2, 4, 12, 12),)
+    if family == "window":
+        return made(operator, kernel_size=(3, 3), stride=2, padding=1), (_PLANES,)
+    if family == "adaptive":
+        return made(operator, output_size=(7, 7)), (_PLANES,)
+    if family == "global":
+        return made(operator, ndim=2), (_PLANES,)
+    if callable(family):
+        return family(random.Random(0).choice)
+    return made(operator, ndim=2, padding=1), _WEIGHTS
 
 
 def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Verdict]:
     """One verdict per circumstance that could be changed; none if the subject does not support the operator."""
-    op, shapes = _SETTINGS[operator]
+    op, shapes = _setting(operator)
     if not subject.takes_large(op):
         return
     asked = subject.asked(op)
@@ -73,7 +69,9 @@ def probe(subject: Subject, operator: str, mode: str, dtype: str) -> Iterator[Ve
 
 def _shapes(op: Operator, mode: str, arrays: Arrays) -> list[Shape]:
     if mode == "vjp":
-        return [a.shape for a in arrays.primals if a is not None]
+        return [
+            a.shape for a, t in zip(arrays.primals, arrays.tangents, strict=True) if a is not None and t is not None
+        ]
     return [arrays.cotangent.shape]
 
 
@@ -109,7 +107,7 @@ def seeded_arrays(op: Operator, shapes: tuple[Shape | None, ...], dtype: str) ->
 
 def script(subject: Subject, operator: str, mode: str, dtype: str, name: str) -> str | None:
     """A script that shows a circumstance changing the bits, for subjects that can write one."""
-    op, shapes = _SETTINGS[operator]
+    op, shapes = _setting(operator)
     return circumstance_script(subject, subject.asked(op), mode, seeded_arrays(op, shapes, dtype), name)
 
 

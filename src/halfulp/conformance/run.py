@@ -72,10 +72,11 @@ def _run(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answer:
         return (_array(_items(found, 2, "(value, tangent)")[1]),)
     found = subject.vjp(op, arrays.primals, arrays.cotangent)
     parts = _items(found, len(arrays.primals), "a tuple with one cotangent per input")
-    missing = [i for i, (a, p) in enumerate(zip(parts, arrays.primals, strict=True)) if p is not None and a is None]
+    moving = arrays.tangents  # a bias that is absent and indices have no cotangent
+    missing = [i for i, (a, t) in enumerate(zip(parts, moving, strict=True)) if t is not None and a is None]
     if missing:
         raise NoAnswer(f"the cotangent of input {missing[0]} is None")
-    return tuple(_array(a) for a, p in zip(parts, arrays.primals, strict=True) if p is not None)
+    return tuple(_array(a) for a, t in zip(parts, moving, strict=True) if t is not None)
 
 
 def _items(found: Any, number: int, wanted: str) -> tuple[Any, ...]:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from halfulp.conformance import adjoint, probes
-from halfulp.conformance.cases import DTYPES, FLOATS, MODES, OPERATORS, Case, Filling, Setting, make_arrays, takes
+from halfulp.conformance.cases import (
+    DTYPES,
+    FLOATS,
+    MODES,
+    OPERATORS,
+    Case,
+    Filling,
+    Setting,
+    known,
+    make_arrays,
+    takes,
+)
 from halfulp.conformance.corpus import corpus
 from halfulp.conformance.oracle import Oracle
 from halfulp.conformance.subjects import Subject
@@ -30,6 +44,21 @@ class Plan:
     cases: int = DEFAULT_CASES
     seed: int = 0
     probes: bool = True
+    declare: tuple[str, ...] = ()
+    """Modules that declare operators of their own; a process that gets the plan imports them."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        import_modules(self.declare)
+
+
+def import_modules(names: tuple[str, ...]) -> None:
+    """Import modules of declarations; those in the working directory are found, as ``python -m`` finds them."""
+    here = str(Path.cwd())
+    if names and here not in sys.path:
+        sys.path.insert(0, here)
+    for name in names:
+        importlib.import_module(name)
 
 
 @dataclass(frozen=True)
@@ -91,7 +120,7 @@ def setting_at(operator: str, seed: int, dtype: str, index: int) -> Setting:
 def case_of(key: str, seed: int) -> Case:
     """The case of a key such as ``max_pool/vjp/float32/12.3``: setting 12, filling 3."""
     operator, mode, dtype, place = key.split("/")
-    if operator not in OPERATORS or mode not in MODES or dtype not in DTYPES:
+    if operator not in known() or mode not in MODES or dtype not in DTYPES:
         raise ValueError(f"{key}: no such operator, mode or element type")
     index, _, filling = place.partition(".")
     setting = setting_at(operator, seed, dtype, int(index))

@@ -16,7 +16,7 @@ from halfulp.conformance.run import InputChanged, NoAnswer, printable, run_subje
 from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.ulps import BUCKETS, Difference, compare, same_bits
 from halfulp.errors import HalfulpError
-from halfulp.records import AdaptiveMaxPool, Array, AvgPool, GlobalMaxPool, MaxPool, Operator, SmoothMaxPool
+from halfulp.records import Array, AvgPool, MaxPool, Operator, SmoothMaxPool, declaration_of, declarations
 
 __all__ = ["ASPECTS", "NOT_REPEATABLE", "UNKNOWN", "Verdict", "judge", "judge_indices", "repeats", "run_subject"]
 
@@ -37,7 +37,7 @@ ASPECTS: Final[dict[str, str]] = {
 NOT_REPEATABLE: Final = "differs from run to run"
 UNKNOWN: Final = "wrong value, cause unknown"
 
-_HARD = (MaxPool, AdaptiveMaxPool, GlobalMaxPool)
+_HARD = tuple(d.record for d in declarations() if d.kind == "selecting" and not d.constant)
 _LOOK_FURTHER = 16.0
 """Errors of more ulps than this may be more than rounding."""
 
@@ -391,7 +391,7 @@ def judge_indices(subject: Subject, op: Any, oracle: Oracle) -> Verdict | None:
     """The verdict on a subject's indices; None where it gives none."""
     asked: Any = subject.asked(op)
     x = oracle.arrays.primals[0]
-    if not isinstance(asked, (MaxPool, AdaptiveMaxPool)) or x is None:
+    if not declaration_of(asked).indices or len(oracle.arrays.primals) > 1 or x is None:
         return None
     try:
         got = np.asarray(subject.indices(asked, x))

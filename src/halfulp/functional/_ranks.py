@@ -1,13 +1,16 @@
-"""Making an operator's ranked forms (``…1d``, ``…2d``, ``…3d``) out of its form for any rank."""
+"""What the functional forms share: a record out of a call's arguments, with a memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, TypeVar
 
+import numpy as np
+
 from halfulp.errors import ShapeError
-from halfulp.records import Operator
+from halfulp.records import Operator, declaration_of
 
 T = TypeVar("T", bound=Operator)
 
@@ -23,6 +26,34 @@ def expand(operator: str, name: str, value: Any, ndim: int | None) -> Any:
     if len(value) != ndim:
         raise ShapeError(operator, f"{name}={value!r}", f"must be an integer or {ndim} of them", "W6")
     return value
+
+
+def spatial_rank(operator: str, weight: Any) -> int:
+    """The rank that a convolution's weight has."""
+    axes = int(np.ndim(weight) if not hasattr(weight, "ndim") else weight.ndim)
+    if axes < 3:
+        raise ShapeError(
+            operator, f"weight with {axes} axes", "must have at least one spatial axis after two others", "C2"
+        )
+    return axes - 2
+
+
+def builder(record: type[T]) -> Callable[..., T]:
+    """What makes a record out of a rank (None: as the arguments say) and its fields in their order, with a memory."""
+    declaration = declaration_of(record)
+    name, rank = declaration.name, declaration.rank_field
+    names = [f.name for f in fields(record) if f.name != "ndim" and f.name not in declaration.hidden]
+    if rank is None or rank == "ndim":
+        return cached(record) if rank else cached(lambda ndim, *values: record(*values))
+    place = names.index(rank)
+
+    def build(ndim: int | None, *values: Any) -> T:
+        given = list(values)
+        axes = declaration.default_rank if ndim is None and not hasattr(given[place], "__len__") else ndim
+        given[place] = expand(name if ndim is None else f"{name}{ndim}d", rank, given[place], axes)
+        return record(**dict(zip(names, given, strict=True)))
+
+    return cached(build)
 
 
 def value(op: Operator, input: Any, out: Any) -> Any:

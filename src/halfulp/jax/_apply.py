@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -13,14 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from halfulp.errors import ShapeError
+from halfulp.functional._source import functions as numpy_functions
 from halfulp.jax._codec import check_plain
 from halfulp.jax._primitives import bind, forward, indices_p
-from halfulp.records import Operator, _inputs
+from halfulp.records import Operator, _inputs, declaration_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_ARRAYS = ("input", "weight", "bias")
 
 
 def apply(op: Operator, *inputs: Any) -> Any:
@@ -40,20 +40,20 @@ def apply(op: Operator, *inputs: Any) -> Any:
     return forward(op, *given)
 
 
-def apply_with_indices(op: Operator, x: Any) -> tuple[Any, Any]:
+def apply_with_indices(op: Operator, x: Any, *constants: Any) -> tuple[Any, Any]:
     """The value of a hard max and the flat index of every winner in its plane, in JAX's default integer type.
 
     >>> import jax.numpy as jnp, halfulp as hu, halfulp.jax
     >>> halfulp.jax.apply_with_indices(hu.MaxPool((2,)), jnp.array([1.0, 5.0, 2.0, 0.0]))
     (Array([5., 2.], dtype=float32), Array([1, 2], dtype=int32))
     """
-    value = apply(op, x)
+    value = apply(op, x, *constants)
     array = jnp.asarray(x)
     spatial = array.shape[array.ndim - op.ndim :]  # type: ignore[attr-defined]  # a hard max has a rank
     if math.prod(spatial) > np.iinfo(jax.dtypes.canonicalize_dtype(jnp.int64)).max:
         rule = "indices into a plane this large need jax_enable_x64"
         raise ShapeError(op.name, f"input shape={array.shape}", rule, "I7")
-    return value, bind(indices_p, array, op=op)
+    return value, bind(indices_p, array, *map(jnp.asarray, constants), op=op)
 
 
 class _Lifted:
@@ -70,15 +70,15 @@ class _Lifted:
         return apply_with_indices(op, *arrays) if self._with_indices else apply(op, *arrays)
 
 
-def bridged(function: Callable[P, R]) -> Callable[P, Any]:
-    """A functional form of halfulp, on JAX arrays."""
+def bridged(function: Callable[P, R], inputs: tuple[str, ...]) -> Callable[P, Any]:
+    """A functional form of halfulp, on JAX arrays; ``inputs`` are the parameters that take them."""
     signature = inspect.signature(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         arguments = signature.bind(*args, **kwargs).arguments
         with_indices = bool(arguments.pop("return_indices", False))
-        for name in _ARRAYS:
+        for name in inputs:
             if arguments.get(name) is not None:
                 arguments[name] = _Lifted(jnp.asarray(arguments[name]), with_indices)
         return function(**arguments)  # type: ignore[call-arg]  # bound above
@@ -86,3 +86,15 @@ def bridged(function: Callable[P, R]) -> Callable[P, Any]:
     first = (function.__doc__ or "").split(">>>")[0].rstrip()
     call.__doc__ = f"{first}\n\n    On JAX arrays: :func:`halfulp.{function.__name__}` under jit, grad, vmap and so on."
     return call
+
+
+def functions(record: type[Operator]) -> SimpleNamespace:
+    """The functional forms of any declared operator, on JAX arrays.
+
+    >>> import jax.numpy as jnp, halfulp as hu, halfulp.jax
+    >>> halfulp.jax.functions(hu.MaxPool).max_pool1d(jnp.array([1.0, 5.0, 2.0, 0.0]), 2)
+    Array([5., 2.], dtype=float32)
+    """
+    inputs = declaration_of(record).given
+    plain = vars(numpy_functions(record))
+    return SimpleNamespace(**{name: bridged(function, inputs) for name, function in plain.items()})

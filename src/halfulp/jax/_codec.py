@@ -10,9 +10,8 @@ from typing import Any
 
 import flint
 
-from halfulp import records
 from halfulp.errors import PolicyError
-from halfulp.records import Operator
+from halfulp.records import Operator, named
 
 _RATIONAL, _FLOAT = "rational", "float"
 
@@ -38,7 +37,7 @@ def encode(op: Operator) -> str:
 def decode(text: str) -> Operator:
     """The record that :func:`encode` wrote."""
     name, values = json.loads(text)
-    op: Operator = getattr(records, name)(**{key: _value(value) for key, value in values.items()})
+    op: Operator = named(name).record(**{key: _value(value) for key, value in values.items()})
     return op
 
 

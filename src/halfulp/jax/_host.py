@@ -34,7 +34,7 @@ def run(work: str, record: str, arguments: Sequence[Memory], results: Sequence[M
     if kind == "forward":
         outputs[0][...] = op(*inputs)
     elif kind == "indices":
-        outputs[0][...] = indices(op, inputs[0])[1]
+        outputs[0][...] = indices(op, inputs[0], None, tuple(inputs[1:]))[1]
     elif kind == "spread":
         outputs[0][...] = op.vjp(np.zeros(outputs[0].shape, outputs[0].dtype))[1](inputs[0])[0]
     elif kind == "tangent":
@@ -47,8 +47,9 @@ def run(work: str, record: str, arguments: Sequence[Memory], results: Sequence[M
 
 def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[Any]:
     """The output's tangent alone: the value has been computed elsewhere."""
-    if op.arity == 1:
-        return np.asarray(op.jvp(inputs[:1], inputs[1:])[1])
+    if op.arity == 1 or op.constants:
+        *points, t = inputs
+        return np.asarray(op.jvp(points, (t, *(None for _ in op.constants)))[1])
     x, weight, *given = inputs
     tangents = iter(given)
     dx, dweight, dbias = (next(tangents) if flag else None for flag in which)
@@ -61,9 +62,9 @@ def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[
 
 def _cotangents(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> tuple[Any, ...]:
     """The cotangents that are wanted, None for the others, without the value."""
-    if op.arity == 1:
-        x, g = inputs
-        found: tuple[Any, ...] = op.vjp(x)[1](g)
+    if op.arity == 1 or op.constants:
+        *points, g = inputs
+        found: tuple[Any, ...] = op.vjp(*points)[1](g)
         return found
     x, weight, g = inputs
     call = call_of(op, (x, weight))

@@ -24,7 +24,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from halfulp.jax._targets import lower, refuse
-from halfulp.records import AdaptiveAvgPool, AvgPool, GlobalAvgPool, Operator
+from halfulp.records import Operator, declaration_of
 
 forward_p = Primitive("halfulp_forward")
 tangent_p = Primitive("halfulp_tangent")
@@ -35,8 +35,8 @@ indices_p = Primitive("halfulp_indices")
 
 
 def is_linear(op: Operator) -> bool:
-    """Whether the operator is a linear map of its one input."""
-    return isinstance(op, (AvgPool, AdaptiveAvgPool, GlobalAvgPool))
+    """Whether the operator is a linear map of its one input, so that derivatives do not depend on it."""
+    return declaration_of(op).curvature.constant
 
 
 def bind(primitive: Primitive, *arguments: Any, **parameters: Any) -> Any:
@@ -123,8 +123,8 @@ def _spread_type(g: Any, *, op: Operator, shape: tuple[int, ...]) -> ShapedArray
     return _like(g, shape)
 
 
-def _indices_type(x: Any, *, op: Operator) -> ShapedArray:
-    return _like(x, op.output_shape(x.shape), jax.dtypes.canonicalize_dtype(jnp.int64))
+def _indices_type(x: Any, *constants: Any, op: Operator) -> ShapedArray:
+    return _like(x, op.output_shape(x.shape, *(c.shape for c in constants)), jax.dtypes.canonicalize_dtype(jnp.int64))
 
 
 @lru_cache(maxsize=1024)

@@ -1,8 +1,6 @@
 """Derivatives of the primitives in terms of the primitives, to any order.
 
-A hard max has no second derivative (its winners are locally constant). A convolution is bilinear: its second
-derivatives are convolutions with one factor replaced by that factor's tangent. For a smooth max with weights p the
-derivative of T(t) = sum(p * t) in the direction v is beta * (T(t * v) - T(t) * T(v)); its transpose follows from that.
+How the tangent and the cotangent change with the point is what the declarations say (halfulp.records._curvature).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from halfulp.jax._primitives import (
     tangent_p,
 )
 from halfulp.numbers import factors
-from halfulp.records import Operator, SmoothMaxPool
+from halfulp.records import Operator, declaration_of
 
 
 def _is_zero(value: Any) -> bool:
@@ -85,34 +83,35 @@ def _tangent_jvp(
     output = tangent(op, points, directions)
     turned = [None if t is None or _is_zero(t) else t for t in turned]
     terms = [tangent(op, points, turned)] if any(t is not None for t in turned) else []
-    terms += _second_tangent(op, points, directions, _present(moved))
+    terms += declaration_of(op).curvature.tangent(JaxCalculus(op), points, directions, _present(moved))
     return output, _total(terms, output)
 
 
-def _times(value: Any, number: Any) -> Any:
-    """A value times a number that may lie beyond the range of its dtype."""
-    for factor in factors(number, value.dtype):
-        value = value * jnp.asarray(factor, value.dtype)
-    return value
+class JaxCalculus:
+    """An operator's value, push and pull as primitives."""
 
+    def __init__(self, op: Operator) -> None:
+        self.op = op
 
-def _second_tangent(op: Any, points: list[Any], directions: list[Any], moved: list[Any]) -> list[Any]:
-    """The change of ``tangent(op, points, directions)`` as the points move."""
-    if isinstance(op, SmoothMaxPool):
-        (x,), (t,), (v,) = points, directions, moved
-        if v is None:
-            return []
-        spread = tangent(op, (x,), (t * v,)) - tangent(op, (x,), (t,)) * tangent(op, (x,), (v,))
-        return [_times(spread, op.beta)]
-    if op.arity == 1:
-        return []
-    (x, weight), (dx, dweight, _), (vx, vweight) = points, directions, moved
-    terms = []
-    if dx is not None and vweight is not None:
-        terms.append(tangent(op, (dx, weight), (None, vweight)))
-    if dweight is not None and vx is not None:
-        terms.append(tangent(op, (x, dweight), (vx, None)))
-    return terms
+    def value(self, points: Sequence[Any]) -> Any:
+        return forward(self.op, *points)
+
+    def push(self, points: Sequence[Any], directions: Sequence[Any]) -> Any:
+        return tangent(self.op, points, directions)
+
+    def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
+        return cotangents(self.op, points, g, tuple(i == which for i in range(self.op.arity)))[which]
+
+    def nonzero(self, x: Any) -> Any:
+        return jnp.where(x == 0, jnp.ones_like(x), x)
+
+    def ones(self, x: Any) -> Any:
+        return jnp.ones_like(x)
+
+    def scaled(self, x: Any, factor: Any) -> Any:
+        for part in factors(factor, x.dtype):
+            x = x * jnp.asarray(part, x.dtype)
+        return x
 
 
 def _tangent_transpose(g: Any, *arguments: Any, op: Operator, which: tuple[bool, ...]) -> list[Any]:
@@ -136,32 +135,11 @@ def _cotangent_jvp(
     if dg is not None:
         for place, value in zip(terms, cotangents(op, points, dg, which), strict=True):
             place.append(value)
-    for i, term in _second_cotangent(op, points, g, moved, which):
-        terms[i].append(term)
     kept = [i for i, flag in enumerate(which) if flag]
+    bent = declaration_of(op).curvature.cotangent
+    for i in kept:
+        terms[i] += bent(JaxCalculus(op), points, g, moved, i)
     return [outputs[i] for i in kept], [_total(terms[i], outputs[i]) for i in kept]
-
-
-def _second_cotangent(
-    op: Any, points: list[Any], g: Any, moved: list[Any], which: tuple[bool, ...]
-) -> list[tuple[int, Any]]:
-    """The change of ``cotangents(op, points, g)`` as the points move: (input, change) pairs."""
-    if isinstance(op, SmoothMaxPool):
-        (x,), (v,) = points, moved
-        if v is None:
-            return []
-        (own,) = cotangents(op, (x,), g, (True,))
-        (shared,) = cotangents(op, (x,), g * tangent(op, (x,), (v,)), (True,))
-        return [(0, _times(v * own - shared, op.beta))]
-    if op.arity == 1:
-        return []
-    (x, weight), (vx, vweight) = points, moved
-    changes = []
-    if which[0] and vweight is not None:
-        changes.append((0, cotangents(op, (x, vweight), g, (True, False, False))[0]))
-    if which[1] and vx is not None:
-        changes.append((1, cotangents(op, (vx, weight), g, (False, True, False))[1]))
-    return changes
 
 
 def _cotangent_transpose(given: Sequence[Any], *arguments: Any, op: Any, which: tuple[bool, ...]) -> list[Any]:
@@ -199,7 +177,7 @@ def _spread_jvp(primals: Any, tangents: Any, *, op: Operator, shape: tuple[int, 
 
 
 def _indices_jvp(primals: Any, tangents: Any, *, op: Operator) -> tuple[Any, Any]:
-    found = bind(indices_p, primals[0], op=op)
+    found = bind(indices_p, *primals, op=op)
     return found, _zero(found)
 
 

@@ -1,6 +1,16 @@
 """The operators as values: frozen, hashable, checked at construction, and nothing about how they are evaluated."""
 
-from halfulp.records._base import Array, Interpreter, Operator, Pullback, Shape, set_interpreter
+from halfulp.records._base import Array, Interpreter, Operator, PaddingLike, PerAxis, Pullback, Shape, set_interpreter
+from halfulp.records._curvature import Curvature
+from halfulp.records._declaration import (
+    Declaration,
+    Draw,
+    declaration_of,
+    declarations,
+    declare,
+    is_declared,
+    named,
+)
 from halfulp.records._window import WindowOperator
 from halfulp.records.adaptive_avg_pool import AdaptiveAvgPool
 from halfulp.records.adaptive_max_pool import AdaptiveMaxPool
@@ -27,6 +37,9 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "ConvolutionOperator",
+    "Curvature",
+    "Declaration",
+    "Draw",
     "Fold",
     "FractionalMaxPool",
     "GlobalAvgPool",
@@ -40,12 +53,19 @@ __all__ = [
     "MaxUnpool",
     "MinPool",
     "Operator",
+    "PaddingLike",
     "PatchOperator",
+    "PerAxis",
     "Pullback",
     "Shape",
     "SmoothMaxPool",
     "SumPool",
     "Unfold",
     "WindowOperator",
+    "declaration_of",
+    "declarations",
+    "declare",
+    "is_declared",
+    "named",
     "set_interpreter",
 ]

@@ -10,17 +10,7 @@ import numpy as np
 from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
-
-_SELECTING = (
-    "MaxPool",
-    "AdaptiveMaxPool",
-    "GlobalMaxPool",
-    "MinPool",
-    "GlobalMinPool",
-    "FractionalMaxPool",
-    "MaxUnpool",
-    "Unfold",
-)
+from halfulp.records._declaration import declaration_of, is_declared
 
 
 def read(op: Operator, name: str, value: Any) -> Array:
@@ -78,13 +68,17 @@ def as_array(op: Operator, value: Any, name: str = "input") -> Array:
     dtype = array.dtype
     if dtype.kind == "O" or is_float(dtype):
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
-    if dtype.kind in "iub" and type(op).__name__ in _SELECTING:
+    if dtype.kind in "iub" and _takes_integers(op):
         return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
     accepted = "float16, bfloat16, float32, float64 or objects (exact numbers)"
-    if type(op).__name__ in _SELECTING:
+    if _takes_integers(op):
         accepted = "a float, integer or bool type or objects (exact numbers)"
     hint = "; convert with astype" if dtype.kind in "iub" else ""
     raise DTypeError(op.name, f"{name} dtype={dtype}", f"must be {accepted}{hint}", "I1")
+
+
+def _takes_integers(op: Operator) -> bool:
+    return is_declared(op) and declaration_of(op).integers
 
 
 def differentiable(op: Operator, array: Array) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from halfulp.records._base import PerAxis, hashed_once
+from halfulp.records._declaration import Draw, declare
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
@@ -25,3 +26,12 @@ class AdaptiveAvgPool(AdaptiveOperator):
 
     def __post_init__(self) -> None:
         self._normalise_output_size()
+
+
+declare(
+    AdaptiveAvgPool,
+    kind="linear",
+    curvature="linear",
+    draw=Draw("adaptive"),
+    summary="The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is",
+)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PerAxis, hashed_once
+from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
@@ -30,3 +31,15 @@ class AdaptiveMaxPool(AdaptiveOperator):
         self._normalise_output_size()
         arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
         arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+
+declare(
+    AdaptiveMaxPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw("adaptive", ties=arguments.TIES, nan=NAN_DRAWN),
+    integers=True,
+    indices=True,
+    keywords=("ties", "nan"),
+    summary="The maximum of as many bins as ``output_size`` says; None keeps an axis as it is",
+)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from halfulp.errors import PolicyError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
+from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
 
@@ -51,3 +52,15 @@ class AvgPool(WindowOperator):
                 "A1",
             )
         object.__setattr__(self, "divisor_override", int(divisor))
+
+
+declare(
+    AvgPool,
+    kind="linear",
+    curvature="linear",
+    draw=Draw("window", count_include_pad=(True, False), divisor_override=(None, 3, 7, -2)),
+    keywords=("dilation",),
+    summary="The mean of every window, correctly rounded",
+    note="See :class:`halfulp.AvgPool` for what is counted.",
+    onnx=("AveragePool",),
+)

@@ -9,6 +9,7 @@ from halfulp.errors import ShapeError
 from halfulp.geometry import Axis, window_axes
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, hashed_once, is_integer, ranked
+from halfulp.records._declaration import Draw, declare
 
 
 class ConvolutionOperator(Operator):
@@ -125,3 +126,22 @@ def _three(operator: str, shapes: tuple[Shape | None, ...]) -> tuple[Shape, Shap
         raise ShapeError(operator, f"{len(shapes)} inputs", "takes x, weight and optionally a bias", "I3")
     bias = shapes[2] if len(shapes) == 3 else None
     return tuple(shapes[0]), tuple(shapes[1]), None if bias is None else tuple(bias)
+
+
+declare(
+    Conv,
+    kind="bilinear",
+    curvature="bilinear",
+    draw=Draw("conv"),
+    optional=1,
+    keywords=("precision",),
+    summary='Cross-correlation over the last ``weight.ndim - 2`` axes, correctly rounded unless ``precision="fast"``',
+    note="``input`` is (inC, …) or (N, inC, …), ``weight`` (outC, inC/groups, k…), ``bias`` (outC) or None.",
+    examples=(
+        "np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 10.0]]])",
+        "np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 10.0]]]), bias=np.array([100.0])",
+        "np.ones((1, 3, 3)), np.ones((1, 1, 2, 2))",
+        "np.ones((1, 2, 2, 2)), np.ones((1, 1, 2, 2, 2))",
+    ),
+    onnx=("Conv",),
+)

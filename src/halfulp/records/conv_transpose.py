@@ -9,6 +9,7 @@ from halfulp.errors import ShapeError
 from halfulp.geometry import Axis
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PaddingLike, PerAxis, Shape, hashed_once
+from halfulp.records._declaration import Draw, declare
 from halfulp.records.conv import ConvolutionOperator, _three
 
 
@@ -105,3 +106,23 @@ class ConvTranspose(ConvolutionOperator):
         self._check_bias(bias, out_per_group * self.groups)
         axes = self.axes(spatial, tuple(kernel))
         return (*leading, out_per_group * self.groups, *(axis.size for axis in axes))
+
+
+declare(
+    ConvTranspose,
+    kind="bilinear",
+    curvature="bilinear",
+    draw=Draw("conv_transpose"),
+    optional=1,
+    keywords=("precision",),
+    order=("stride", "padding", "output_padding", "groups", "dilation"),
+    summary='The transpose of a convolution in its input, correctly rounded unless ``precision="fast"``',
+    note="``input`` is (inC, …) or (N, inC, …), ``weight`` (inC, outC/groups, k…), ``bias`` (outC) or None.",
+    examples=(
+        "np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]])",
+        "np.array([[1.0, 2.0]]), np.array([[[1.0, 10.0]]]), stride=2",
+        "np.ones((1, 1, 1)), np.arange(4.0).reshape(1, 1, 2, 2)",
+        "np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1, 2))",
+    ),
+    onnx=("ConvTranspose",),
+)

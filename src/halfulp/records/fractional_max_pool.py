@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.numbers import is_float
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Array, Operator, PerAxis, Shape, hashed_once, ranked
+from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 
 
 @hashed_once
@@ -72,9 +73,8 @@ class FractionalMaxPool(Operator):
             text = f"must be {(*leading, self.ndim)}: one sample per plane and spatial axis"
             raise ShapeError(self.name, f"samples shape={samples}", text, "F1")
         if any(m + k - 1 > n for n, m, k in zip(spatial, self.output_size, self.kernel_size, strict=True)):
-            text = (
-                f"with kernel_size={self.kernel_size} needs at least output_size + kernel_size - 1 cells, not {spatial}"
-            )
+            kernel = self.kernel_size
+            text = f"with kernel_size={kernel} needs at least output_size + kernel_size - 1 cells, not {spatial}"
             raise ShapeError(self.name, f"output_size={self.output_size}", text, "F2")
         return leading + tuple(self.output_size)
 
@@ -86,3 +86,38 @@ class FractionalMaxPool(Operator):
         if not all(0 <= sample < 1 for sample in array.ravel().tolist()):
             raise ShapeError(self.name, "samples", "every sample must be at least 0 and below 1", "F1")
         return array
+
+
+def _drawn(choose: Any) -> tuple[FractionalMaxPool, tuple[Shape, ...]]:
+    """Windows that fit, over one or two axes."""
+    ndim = choose((1, 2))
+    kernel, outputs = (choose((1, 2, 3)),) * ndim, tuple(choose((1, 2, 3)) for _ in range(ndim))
+    op = FractionalMaxPool(kernel, outputs, ties=choose(arguments.TIES), nan=choose(NAN_DRAWN))
+    leading = choose(((), (2,), (1, 2)))
+    sizes = tuple(m + k - 1 + choose((0, 1, 3)) for m, k in zip(outputs, kernel, strict=True))
+    return op, ((*leading, *sizes), (*leading, ndim))
+
+
+def _samples(op: FractionalMaxPool, shapes: tuple[Shape, ...], rng: Any) -> tuple[Any, ...]:
+    return (rng.random(shapes[1]),)
+
+
+declare(
+    FractionalMaxPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw(_drawn, constants=_samples),
+    integers=True,
+    indices=True,
+    keywords=("ties", "nan"),
+    trailing=("samples",),
+    renamed={"samples": "random_samples"},
+    ranks=(2, 3),
+    examples=(
+        "np.arange(8.0), (2,), (3,), random_samples=np.array([0.5])",
+        "np.arange(16.0).reshape(4, 4), 2, 2, random_samples=np.array([0.5, 0.5])",
+        "np.arange(27.0).reshape(3, 3, 3), 2, 1, random_samples=np.array([0.5, 0.5, 0.5])",
+    ),
+    summary="The maxima of ``output_size`` windows whose places follow from random samples",
+    note="``random_samples`` are numbers in [0, 1), one for every plane and spatial axis.",
+)

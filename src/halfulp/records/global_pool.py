@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, Shape, hashed_once, is_integer, ranked, split_spatial
+from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 
 
 class GlobalOperator(Operator):
@@ -97,3 +98,37 @@ class GlobalMinPool(GlobalOperator):
         self._normalise_global()
         arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
         arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+
+declare(
+    GlobalAvgPool,
+    kind="linear",
+    curvature="linear",
+    draw=Draw("global"),
+    summary="The mean over the last ``ndim`` axes, correctly rounded; ``keepdims`` keeps them with size 1",
+    torch=False,
+    onnx=("GlobalAveragePool",),
+)
+declare(
+    GlobalMaxPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw("global", ties=arguments.TIES, nan=NAN_DRAWN),
+    integers=True,
+    keywords=("ties", "nan"),
+    summary="The maximum over the last ``ndim`` axes; ``keepdims`` keeps them with size 1",
+    torch=False,
+    onnx=("GlobalMaxPool",),
+)
+
+
+declare(
+    GlobalMinPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw("global", ties=arguments.TIES, nan=NAN_DRAWN),
+    integers=True,
+    keywords=("ties", "nan"),
+    summary="The minimum over the last ``ndim`` axes; ``keepdims`` keeps them with size 1",
+    torch=False,
+)

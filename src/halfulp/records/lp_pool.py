@@ -11,6 +11,8 @@ import numpy as np
 
 from halfulp.errors import PolicyError
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer, ranked
+from halfulp.records._curvature import NORM
+from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 from halfulp.records.global_pool import GlobalOperator
 
@@ -72,3 +74,29 @@ def _checked_p(operator: str, p: Any) -> Any:
     if not real or not value >= 1:
         raise PolicyError(operator, f"p={p!r}", "must be a real number >= 1, or infinity", "L1")
     return int(value) if value != math.inf and value == int(value) else value
+
+
+declare(
+    LpPool,
+    kind="smooth",
+    curvature=NORM,
+    draw=Draw("window", p=(2, 1, 3, 1.5, math.inf), terms=260),
+    order=("p", "kernel_size", "stride", "ceil_mode"),
+    keywords=("padding", "dilation"),
+    renamed={"p": "norm_type"},
+    summary="The p-norm of every window, correctly rounded",
+    note="``norm_type`` is p: a real number of at least 1, or infinity. It is the norm of |x|, also for odd p.",
+    extra="norm_type=2",
+    module="LPPool",
+    onnx=("LpPool",),
+)
+declare(
+    GlobalLpPool,
+    kind="smooth",
+    curvature=NORM,
+    draw=Draw("global", p=(2, 1, 3, 1.5, math.inf), terms=260),
+    summary="The p-norm over the last ``ndim`` axes, correctly rounded; ``keepdims`` keeps them with size 1",
+    extra="p=2",
+    torch=False,
+    onnx=("GlobalLpPool",),
+)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once
+from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 from halfulp.records._window import WindowOperator
 
 
@@ -41,3 +42,17 @@ class MaxPool(WindowOperator):
         self._normalise_window()
         arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
         arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+
+declare(
+    MaxPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw("window", ties=arguments.TIES, nan=NAN_DRAWN),
+    integers=True,
+    indices=True,
+    keywords=("ties", "nan"),
+    summary="The largest real cell of every window",
+    note="See :class:`halfulp.MaxPool` for ``ties`` and ``nan``.",
+    onnx=("MaxPool",),
+)

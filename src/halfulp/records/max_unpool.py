@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Array, Operator, PaddingLike, PerAxis, Shape, hashed_once, ranked
+from halfulp.records._declaration import Draw, declare
 
 
 @hashed_once
@@ -47,12 +49,8 @@ class MaxUnpool(Operator):
         output = self.output_size
         if output is not None:
             output = arguments.per_axis(name, "output_size", output, ndim, 0, "U3")
-        for field, value in (
-            ("kernel_size", kernel),
-            ("stride", stride),
-            ("padding", padding),
-            ("output_size", output),
-        ):
+        given = {"kernel_size": kernel, "stride": stride, "padding": padding, "output_size": output}
+        for field, value in given.items():
             object.__setattr__(self, field, value)
 
     @property
@@ -100,3 +98,35 @@ class MaxUnpool(Operator):
         if name == "stride":  # None means the kernel size
             return bool(value == self.kernel_size)
         return super()._is_default(name, value, default)
+
+
+def _drawn(choose: Any) -> tuple[MaxUnpool, tuple[Shape, ...]]:
+    """Planes of one or two axes, with more cells than values."""
+    ndim = choose((1, 2))
+    op = MaxUnpool((choose((2, 3)),) * ndim, stride=choose((None, 2)))
+    shape = (*choose(((), (2,), (1, 2))), *(choose((1, 2, 3)) for _ in range(ndim)))
+    return op, (shape, shape)
+
+
+def _indices(op: MaxUnpool, shapes: tuple[Shape, ...], rng: Any) -> tuple[Any, ...]:
+    """Any cells, the same one several times too, and none."""
+    at = len(shapes[0]) - op.ndim
+    return (rng.integers(-1, prod(op.spatial_output(shapes[0][at:])), shapes[0]),)
+
+
+declare(
+    MaxUnpool,
+    kind="linear",
+    curvature="linear",
+    draw=Draw(_drawn, constants=_indices),
+    integers=True,
+    summary="Values put back where a max pooling found them; every other cell is 0",
+    note="``indices`` are those of ``return_indices=True``. Of values with the same index the last one counts.",
+    examples=(
+        "np.array([3.0, 5.0]), np.array([1, 2]), (2,)",
+        "np.array([3.0, 5.0]), np.array([1, 2]), 2",
+        "np.array([[7.0]]), np.array([[2]]), 2",
+        "np.array([[[7.0]]]), np.array([[[0]]]), (1, 1, 2)",
+    ),
+    onnx=("MaxUnpool",),
+)

@@ -12,6 +12,8 @@ import numpy as np
 from halfulp.errors import PolicyError
 from halfulp.numbers import flint
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
+from halfulp.records._curvature import SOFTMAX
+from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
 
@@ -66,3 +68,14 @@ def _from_flint(beta: Any) -> Any:
     if isinstance(beta, flint.fmpz):
         return int(beta)
     return Fraction(int(beta.p), int(beta.q)) if isinstance(beta, flint.fmpq) else beta
+
+
+declare(
+    SmoothMaxPool,
+    kind="smooth",
+    curvature=SOFTMAX,
+    draw=Draw("window", beta=(1.0, 0.5, -1.0, 8.0), terms=260),
+    summary="(1/beta) * log(sum(exp(beta * x))) over every window, correctly rounded; padded cells count as zeros",
+    extra="beta=1.0",
+    torch=False,
+)

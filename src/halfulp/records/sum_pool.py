@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once
+from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
 
@@ -29,3 +30,13 @@ class SumPool(WindowOperator):
 
     def __post_init__(self) -> None:
         self._normalise_window()
+
+
+declare(
+    SumPool,
+    kind="linear",
+    curvature="linear",
+    draw=Draw("window"),
+    summary="The sum of every window, correctly rounded",
+    torch=False,
+)

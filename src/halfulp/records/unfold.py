@@ -10,6 +10,7 @@ from halfulp.errors import ShapeError
 from halfulp.geometry import Axis
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, hashed_once
+from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
 
@@ -99,7 +100,51 @@ class Fold(PatchOperator):
         shape = tuple(input_shapes[0])
         cells, windows = prod(self.kernel_size), prod(axis.output_size for axis in self.output_axes)
         if len(shape) < 2 or shape[-2] % cells or shape[-1] != windows:
-            parts = f"the cells of a window, and the windows of {self.output_size}"
-            text = f"must be (…, channels * {cells}, {windows}): {parts}"
+            size = self.output_size
+            text = f"must be (…, channels * {cells}, {windows}): the cells of a window, and the windows of {size}"
             raise ShapeError(self.name, f"input shape={shape}", text, "K1")
         return (*shape[:-2], shape[-2] // cells, *self.output_size)
+
+
+def _drawn(choose: Any) -> tuple[Unfold, tuple[Shape, ...]]:
+    """Windows that fit, over one or two axes."""
+    ndim = choose((1, 2))
+    kernel, dilation = (choose((1, 2, 3)),) * ndim, (choose((1, 2)),) * ndim
+    padding, stride = choose((0, 1)), choose((1, 2))
+    least = max(1, dilation[0] * (kernel[0] - 1) + 1 - 2 * padding)
+    sizes = tuple(least + choose((0, 1, 2)) for _ in range(ndim))
+    return Unfold(kernel, dilation, padding, stride), ((*choose(((), (2,))), choose((1, 2)), *sizes),)
+
+
+def _folded(choose: Any) -> tuple[Fold, tuple[Shape, ...]]:
+    """The columns of such windows."""
+    op, (shape,) = _drawn(choose)
+    fold = Fold(shape[len(shape) - op.ndim :], op.kernel_size, op.dilation, op.padding, op.stride)
+    return fold, (op.output_shape(shape),)
+
+
+declare(
+    Unfold,
+    kind="linear",
+    curvature="linear",
+    draw=Draw(_drawn),
+    integers=True,
+    ranks=(),
+    default_rank=2,
+    planar=False,
+    summary="Every window as a column: (…, C, spatial) becomes (…, C * cells of the window, windows)",
+    note="An integer kernel size means two axes, as in PyTorch.",
+    examples=("np.arange(9.0).reshape(1, 3, 3), 2",),
+)
+declare(
+    Fold,
+    kind="linear",
+    curvature="linear",
+    draw=Draw(_folded),
+    ranks=(),
+    default_rank=2,
+    planar=False,
+    summary="The transpose of :func:`unfold`: every cell is the sum of the columns' entries for it",
+    note="Integers for both sizes mean two axes, as in PyTorch.",
+    examples=("np.ones((4, 4)), 3, 2",),
+)

@@ -5,5 +5,6 @@ It is written for reading. Object arrays are evaluated in their own arithmetic (
 """
 
 from halfulp.spec._interpreter import forward, indices, jvp, register, vjp
+from halfulp.spec._pooling import Pooling
 
-__all__ = ["forward", "indices", "jvp", "register", "vjp"]
+__all__ = ["Pooling", "forward", "indices", "jvp", "register", "vjp"]

@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from halfulp.records import AvgPool, MaxPool, Operator
+from halfulp.records import Operator, WindowOperator, declaration_of
 
 
 def fitted(record: Operator, shape: Any) -> Operator:
     """A record that the specification accepts and that gives what PyTorch's rule for ceil_mode means."""
-    if not isinstance(record, (MaxPool, AvgPool)) or not record.ceil_mode or isinstance(record.padding, str):
+    if not isinstance(record, WindowOperator) or not record.ceil_mode or isinstance(record.padding, str):
+        return record
+    declaration = declaration_of(record)
+    if declaration.kind == "smooth" and not declaration.torch:
         return record
     sizes = shape[len(shape) - record.ndim :]
     extents = [d * (k - 1) + 1 for k, d in zip(record.kernel_size, record.dilation, strict=True)]
@@ -25,7 +28,7 @@ def fitted(record: Operator, shape: Any) -> Operator:
     fixable = [0 < m < s for m, s in zip(missing, record.stride, strict=True)]
     if not any(fixable):
         return record
-    if isinstance(record, MaxPool):
+    if declaration.kind == "selecting":
         padding = tuple(
             (b, a + m if fix else a) for (b, a), m, fix in zip(record.padding, missing, fixable, strict=True)
         )

@@ -1,17 +1,17 @@
-"""What all poolings of the bridge share: running a record on tensors, and the three kinds of derivative rules.
+"""What all poolings of the bridge share: running a record on tensors, and the derivative rules.
 
 Each pooling is a family of operators: the value and, where derivatives depend on x, ``…_tangent(x, t)`` and
-``…_cotangent(x, g)``, the pushforward and pullback of the record at ``x``. They are each other's transposes, so the
-family is closed under differentiation:
-
-- an average is linear: its pushforward is the average itself, its pullback depends on the input's shape alone;
-- a hard max selects: what it selects does not change with a small change of ``x``, so second derivatives are 0;
-- a smooth max has weights p with dp = beta * p * (dx - sum(p * dx)).
+``…_cotangent(x, g)``, the pushforward and pullback of the record at ``x``. They are each other's transposes, and how
+they change with x is what the record's declaration says, so the family is closed under differentiation. The pullback of
+a linear operator depends on the input's shape alone. Inputs without a derivative, such as the indices of an unpooling,
+follow ``x``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch.autograd.function import _SingleLevelFunction
 from halfulp.dispatch import indices as dispatch_indices
 from halfulp.errors import HalfulpError
 from halfulp.numbers import factors
-from halfulp.records import Operator
+from halfulp.records import Declaration, Operator
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._fit import fitted
@@ -35,38 +35,43 @@ RecordOf = Callable[..., Operator]
 class Pooling:
     """A family of registered operators; the schema's parameters are those that build the record."""
 
-    def __init__(self, name: str, schema: str, record: RecordOf) -> None:
-        self.name = name
-        self.schema = schema
-        self.record = record
-        self.value = define(
-            name,
-            f"(Tensor input, {schema}) -> Tensor",
-            cpu=self._value_cpu,
-            fake=self._value_fake,
-            backward=lambda context, g: (self._pull(context, g),),
-            jvp=self._value_jvp,
-            vmap=self._value_vmap,
-        )
-
-    def apply(self, x: Tensor, *parameters: Any) -> Tensor:
-        """The value, by the shortest way that the tensor allows."""
-        if not direct(x):
-            output: Tensor = self.value(x, *parameters)
-            return output
-        try:
-            if x.requires_grad and torch.is_grad_enabled():
-                differentiable: Tensor = EagerPooling.apply(x, self, parameters)
-                return differentiable
-            record = fitted(self.record(*parameters), x.shape)
-            return in_format_of(x, record(as_array(self.name, x)))
-        except HalfulpError as error:
-            raise as_torch_error(error) from None
-
     depends_on_input = True
     """Whether the derivative does."""
 
-    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+    def __init__(self, declaration: Declaration, schema: str, record: RecordOf) -> None:
+        self.name = declaration.name
+        self.curvature = declaration.curvature
+        self.record = record
+        self.count = declaration.arity
+        self.schema = schema
+        self.inputs = ", ".join(f"Tensor {name}" for name in declaration.inputs)
+        self.value = define(
+            self.name,
+            f"({self.inputs}, {schema}) -> Tensor",
+            cpu=self._value_cpu,
+            fake=self._value_fake,
+            backward=lambda context, g: self._alone(self._pull(context, g)),
+            jvp=lambda context, t, *_: self._push(context, t),
+            vmap=self._vmap("value", self.count),
+            tensors=self.count,
+        )
+
+    def apply(self, points: tuple[Tensor, ...], *parameters: Any) -> Tensor:
+        """The value, by the shortest way that the tensors allow."""
+        if not direct(*points):
+            output: Tensor = self.value(*points, *parameters)
+            return output
+        x = points[0]
+        try:
+            if x.requires_grad and torch.is_grad_enabled():
+                differentiable: Tensor = EagerPooling.apply(x, self, parameters, points[1:])
+                return differentiable
+            record = fitted(self.record(*parameters), x.shape)
+            return in_format_of(x, record(*self._arrays(points)))
+        except HalfulpError as error:
+            raise as_torch_error(error) from None
+
+    def pullback_of(self, points: Sequence[Any], shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
         """The input's cotangent, as a registered operator computes it."""
         raise AssertionError("every kind of pooling has its own")
 
@@ -74,22 +79,41 @@ class Pooling:
         """The record that these parameters mean for a tensor of this shape."""
         return fitted(self.record(*map(hashable, parameters)), x.shape)
 
-    def _value_cpu(self, x: Tensor, *parameters: Any) -> Tensor:
-        record = self.record_for(x, parameters)
-        return in_format_of(x, record(as_array(self.name, x)))
+    def _arrays(self, tensors: Sequence[Tensor]) -> list[Any]:
+        return [as_array(self.name, tensor) for tensor in tensors]
 
-    def _value_fake(self, x: Tensor, *parameters: Any) -> Tensor:
-        return empty(x, self.record_for(x, parameters).output_shape(tuple(x.shape)))
+    def _split(self, arguments: tuple[Any, ...], more: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """(tensors, parameters) of an operator's arguments; ``more`` tensors follow the inputs."""
+        return arguments[: self.count + more], arguments[self.count + more :]
 
-    def _value_vmap(self, info: Any, axes: Any, x: Tensor, *parameters: Any) -> tuple[Tensor, int]:
-        return self.value(to_front(x, axes[0], info.batch_size), *parameters), 0
+    def _alone(self, first: Any) -> tuple[Any, ...]:
+        """Cotangents of the inputs, of which only the first has one."""
+        return first, *(None,) * (self.count - 1)
 
-    def _value_jvp(self, context: Context, t: Tensor) -> Tensor:
+    def _value_cpu(self, *arguments: Any) -> Tensor:
+        points, parameters = self._split(arguments)
+        return in_format_of(points[0], self.record_for(points[0], parameters)(*self._arrays(points)))
+
+    def _value_fake(self, *arguments: Any) -> Tensor:
+        points, parameters = self._split(arguments)
+        shapes = (tuple(point.shape) for point in points)
+        return empty(points[0], self.record_for(points[0], parameters).output_shape(*shapes))
+
+    def _vmap(self, which: str, count: int) -> Callable[..., tuple[Any, Any]]:
+        """Leading axes are free, so a mapped axis is one more of them."""
+
+        def rule(info: Any, axes: Any, *arguments: Any) -> tuple[Any, Any]:
+            tensors = (to_front(t, a, info.batch_size) for t, a in zip(arguments[:count], axes[:count], strict=True))
+            results = getattr(self, which)(*tensors, *arguments[count:])
+            return results, (0, 0) if isinstance(results, tuple) else 0
+
+        return rule
+
+    def _push(self, context: Context, t: Tensor) -> Tensor:
         raise AssertionError("every kind of pooling has its own")
 
     def _pull(self, context: Context, g: Tensor) -> Tensor:
-        x = context.tensors[0]
-        return self.pullback_of(x, x.shape, g, context.parameters)
+        return self.pullback_of(context.tensors, context.tensors[0].shape, g, context.parameters)
 
 
 _base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
@@ -99,13 +123,13 @@ class EagerPooling(_base):  # type: ignore[misc]
     """The direct way with a gradient: keeps the record's own pullback, which remembers winners in one byte each."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, family: Pooling, parameters: tuple[Any, ...]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, family: Pooling, parameters: tuple[Any, ...], more: tuple[Tensor, ...]) -> Tensor:
         record = fitted(family.record(*parameters), x.shape)
-        ctx.family, ctx.parameters = family, parameters
+        ctx.family, ctx.parameters, ctx.more = family, parameters, more
         ctx.shape, ctx.format = x.shape, memory_format(x)
         if family.depends_on_input:
             ctx.save_for_backward(x)
-        output, ctx.pullback = record.vjp(as_array(family.name, x))
+        output, ctx.pullback = record.vjp(*family._arrays((x, *more)))
         return in_format(ctx.format, x.dim(), output)
 
     @staticmethod
@@ -114,18 +138,21 @@ class EagerPooling(_base):  # type: ignore[misc]
         # `is_grads_batched` maps over cotangents without a transform that `direct` could see.
         batched = torch._C._functorch.is_legacy_batchedtensor(g)
         if direct(g) and not batched and not torch.is_grad_enabled():
-            pulled = ctx.pullback(as_array(family.name, g))[0]
-            return in_format(ctx.format, len(ctx.shape), pulled), None, None
-        return family.pullback_of(saved[0] if saved else None, ctx.shape, g, ctx.parameters), None, None
+            pulled = in_format(ctx.format, len(ctx.shape), ctx.pullback(as_array(family.name, g))[0])
+        else:
+            pulled = family.pullback_of((saved[0] if saved else None, *ctx.more), ctx.shape, g, ctx.parameters)
+        return pulled, None, None, None
 
 
 class LinearPooling(Pooling):
-    """An average: the pullback takes the cotangent and the input's shape."""
+    """An average or a sum: the pullback takes the cotangent and the input's shape."""
 
-    def __init__(self, name: str, schema: str, record: RecordOf) -> None:
-        super().__init__(name, schema, record)
+    depends_on_input = False
+
+    def __init__(self, declaration: Declaration, schema: str, record: RecordOf) -> None:
+        super().__init__(declaration, schema, record)
         self.cotangent = define(
-            f"{name}_cotangent",
+            f"{self.name}_cotangent",
             f"(Tensor cotangent, SymInt[] input_size, {schema}) -> Tensor",
             cpu=self._cotangent_cpu,
             fake=lambda g, shape, *_: empty(g, shape),
@@ -134,13 +161,11 @@ class LinearPooling(Pooling):
             vmap=self._cotangent_vmap,
         )
 
-    depends_on_input = False
-
-    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+    def pullback_of(self, points: Sequence[Any], shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
         cotangent: Tensor = self.cotangent(g, shape, *parameters)
         return cotangent
 
-    def _value_jvp(self, context: Context, t: Tensor) -> Tensor:
+    def _push(self, context: Context, t: Tensor) -> Tensor:
         tangent: Tensor = self.value(t, *context.parameters)
         return tangent
 
@@ -156,157 +181,151 @@ class LinearPooling(Pooling):
         return self.cotangent(to_front(g, axes[0], size), [size, *shape], *parameters), 0
 
 
-class SelectingPooling(Pooling):
-    """A hard max, with its pushforward and pullback at ``x`` and the form that also returns indices."""
+class CurvedPooling(Pooling):
+    """An operator whose derivative depends on ``x``: a maximum, a smooth maximum, a norm."""
 
-    def __init__(self, name: str, schema: str, record: RecordOf, with_indices: bool = True) -> None:
-        super().__init__(name, schema, record)
+    def __init__(self, declaration: Declaration, schema: str, record: RecordOf) -> None:
+        super().__init__(declaration, schema, record)
         self._define_derivatives()
-        if with_indices:
+        if declaration.indices:
             self.indices = define(
-                f"{name}_with_indices",
-                f"(Tensor input, {schema}) -> (Tensor, Tensor)",
+                f"{self.name}_with_indices",
+                f"({self.inputs}, {schema}) -> (Tensor, Tensor)",
                 cpu=self._indices_cpu,
                 fake=self._indices_fake,
-                backward=lambda context, g: (self._pull(context, g),),
-                jvp=lambda context, t: (self.tangent(context.tensors[0], t, *context.parameters), None),
-                vmap=self._indices_vmap,
+                backward=lambda context, g: self._alone(self._pull(context, g)),
+                jvp=lambda context, t, *_: (self._push(context, t), None),
+                vmap=self._vmap("indices", self.count),
+                tensors=self.count,
             )
 
     def _define_derivatives(self) -> None:
         self.tangent = define(
             f"{self.name}_tangent",
-            f"(Tensor input, Tensor tangent, {self.schema}) -> Tensor",
+            f"({self.inputs}, Tensor tangent, {self.schema}) -> Tensor",
             cpu=self._tangent_cpu,
-            fake=lambda x, t, *parameters: self._value_fake(x, *parameters),
+            fake=lambda *arguments: self._value_fake(*arguments[: self.count], *arguments[self.count + 1 :]),
             backward=self._tangent_backward,
             jvp=self._tangent_jvp,
-            vmap=self._pair_vmap("tangent"),
-            tensors=2,
+            vmap=self._vmap("tangent", self.count + 1),
+            tensors=self.count + 1,
         )
         self.cotangent = define(
             f"{self.name}_cotangent",
-            f"(Tensor input, Tensor cotangent, {self.schema}) -> Tensor",
+            f"({self.inputs}, Tensor cotangent, {self.schema}) -> Tensor",
             cpu=self._cotangent_cpu,
-            fake=lambda x, g, *_: empty(x, x.shape),
+            fake=lambda x, *_: empty(x, x.shape),
             backward=self._cotangent_backward,
             jvp=self._cotangent_jvp,
-            vmap=self._pair_vmap("cotangent"),
-            tensors=2,
+            vmap=self._vmap("cotangent", self.count + 1),
+            tensors=self.count + 1,
         )
 
-    def apply_with_indices(self, x: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
+    def apply_with_indices(self, points: tuple[Tensor, ...], *parameters: Any) -> tuple[Tensor, Tensor]:
         """The value and the flat index of every winner."""
-        if not direct(x) or (x.requires_grad and torch.is_grad_enabled()):
-            both: tuple[Tensor, Tensor] = self.indices(x, *parameters)
+        if not direct(*points) or (points[0].requires_grad and torch.is_grad_enabled()):
+            both: tuple[Tensor, Tensor] = self.indices(*points, *parameters)
             return both
         try:
-            return self._indices_cpu(x, *parameters)
+            return self._indices_cpu(*points, *parameters)
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
-    def pullback_of(self, x: Any, shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
-        cotangent: Tensor = self.cotangent(x, g, *parameters)
+    def pullback_of(self, points: Sequence[Any], shape: Any, g: Tensor, parameters: tuple[Any, ...]) -> Tensor:
+        cotangent: Tensor = self.cotangent(*points, g, *parameters)
         return cotangent
 
-    def _value_jvp(self, context: Context, t: Tensor) -> Tensor:
-        tangent: Tensor = self.tangent(context.tensors[0], t, *context.parameters)
+    def _push(self, context: Context, t: Tensor) -> Tensor:
+        tangent: Tensor = self.tangent(*context.tensors, t, *context.parameters)
         return tangent
 
-    def _tangent_cpu(self, x: Tensor, t: Tensor, *parameters: Any) -> Tensor:
-        record = self.record_for(x, parameters)
-        return in_format_of(x, record.jvp((as_array(self.name, x),), (as_array(self.name, t),))[1])
+    def _tangent_cpu(self, *arguments: Any) -> Tensor:
+        (*points, t), parameters = self._split(arguments, 1)
+        record = self.record_for(points[0], parameters)
+        directions = (as_array(self.name, t), *(None,) * (self.count - 1))
+        return in_format_of(points[0], record.jvp(self._arrays(points), directions)[1])
 
-    def _cotangent_cpu(self, x: Tensor, g: Tensor, *parameters: Any) -> Tensor:
-        record = self.record_for(x, parameters)
-        _, pullback = record.vjp(as_array(self.name, x))
-        return in_format_of(x, pullback(as_array(self.name, g))[0])
+    def _cotangent_cpu(self, *arguments: Any) -> Tensor:
+        (*points, g), parameters = self._split(arguments, 1)
+        _, pullback = self.record_for(points[0], parameters).vjp(*self._arrays(points))
+        return in_format_of(points[0], pullback(as_array(self.name, g))[0])
 
-    def _tangent_backward(self, context: Context, u: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, _ = context.tensors
-        return _zeros(x, context.needs[0]), self.cotangent(x, u, *context.parameters)
+    # The second derivative is symmetric: what <u, tangent(x, t)> hands back to x is the change of cotangent(x, u).
 
-    def _cotangent_backward(self, context: Context, u: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, _ = context.tensors
-        return _zeros(x, context.needs[0]), self.tangent(x, u, *context.parameters)
+    def _bent(self, context: Context, points: Sequence[Tensor], g: Tensor, moved: Tensor) -> Tensor | None:
+        calculus = TorchCalculus(self, points[0], context.parameters)
+        moving = (moved, *(None,) * (self.count - 1))
+        terms = self.curvature.cotangent(calculus, points, g, moving, 0)
+        return reduce(add, terms) if terms else None
 
-    def _tangent_jvp(self, context: Context, dx: Tensor | None, dt: Tensor | None) -> Tensor:
-        x, t = context.tensors
-        pushed: Tensor = self.tangent(x, torch.zeros_like(t) if dt is None else dt, *context.parameters)
-        return pushed
+    def _tangent_backward(self, context: Context, u: Tensor) -> tuple[Any, ...]:
+        *points, t = context.tensors
+        return *self._bending(context, points, u, t), self.cotangent(*points, u, *context.parameters)
 
-    def _cotangent_jvp(self, context: Context, dx: Tensor | None, dg: Tensor | None) -> Tensor:
-        x, g = context.tensors
-        pulled: Tensor = self.cotangent(x, torch.zeros_like(g) if dg is None else dg, *context.parameters)
-        return pulled
+    def _cotangent_backward(self, context: Context, u: Tensor) -> tuple[Any, ...]:
+        *points, g = context.tensors
+        return *self._bending(context, points, g, u), self.tangent(*points, u, *context.parameters)
 
-    def _pair_vmap(self, which: str) -> Callable[..., tuple[Tensor, int]]:
-        def rule(info: Any, axes: Any, x: Tensor, other: Tensor, *parameters: Any) -> tuple[Tensor, int]:
-            size = info.batch_size
-            operator = getattr(self, which)
-            return operator(to_front(x, axes[0], size), to_front(other, axes[1], size), *parameters), 0
+    def _bending(self, context: Context, points: Sequence[Tensor], g: Tensor, moved: Tensor) -> tuple[Any, ...]:
+        if not context.needs[0]:
+            return self._alone(None)
+        bent = self._bent(context, points, g, moved)
+        return self._alone(torch.zeros_like(points[0]) if bent is None else bent)
 
-        return rule
+    def _tangent_jvp(self, context: Context, dx: Tensor | None, *more: Any) -> Tensor:
+        *points, t = context.tensors
+        dt = torch.zeros_like(t) if more[-1] is None else more[-1]
+        pushed: Tensor = self.tangent(*points, dt, *context.parameters)
+        if dx is None:
+            return pushed
+        calculus = TorchCalculus(self, points[0], context.parameters)
+        nothing = (None,) * (self.count - 1)
+        return reduce(add, self.curvature.tangent(calculus, points, (t, *nothing), (dx, *nothing)), pushed)
 
-    def _indices_cpu(self, x: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
-        record = self.record_for(x, parameters)
-        output, indices = dispatch_indices(record, as_array(self.name, x))
-        return in_format_of(x, output), in_format_of(x, indices)
+    def _cotangent_jvp(self, context: Context, dx: Tensor | None, *more: Any) -> Tensor:
+        *points, g = context.tensors
+        dg = torch.zeros_like(g) if more[-1] is None else more[-1]
+        pulled: Tensor = self.cotangent(*points, dg, *context.parameters)
+        bent = None if dx is None else self._bent(context, points, g, dx)
+        return pulled if bent is None else pulled + bent
 
-    def _indices_fake(self, x: Tensor, *parameters: Any) -> tuple[Tensor, Tensor]:
-        output = self._value_fake(x, *parameters)
+    def _indices_cpu(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        points, parameters = self._split(arguments)
+        x, *constants = self._arrays(points)
+        output, indices = dispatch_indices(self.record_for(points[0], parameters), x, None, tuple(constants))
+        return in_format_of(points[0], output), in_format_of(points[0], indices)
+
+    def _indices_fake(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        output = self._value_fake(*arguments)
         return output, torch.empty_like(output, dtype=torch.int64)
 
-    def _indices_vmap(self, info: Any, axes: Any, x: Tensor, *parameters: Any) -> Any:
-        return self.indices(to_front(x, axes[0], info.batch_size), *parameters), (0, 0)
 
+class TorchCalculus:
+    """An operator's value, push and pull as registered operators."""
 
-class SmoothPooling(SelectingPooling):
-    """A smooth max: as a hard max, but its weights move with ``x``. The second parameter is beta.
+    def __init__(self, family: CurvedPooling, x: Tensor, parameters: tuple[Any, ...]) -> None:
+        self.family, self.parameters = family, parameters
+        self.op = family.record(*map(hashable, parameters))
 
-    Second derivatives are sums and products of correctly rounded first derivatives.
-    """
+    def value(self, points: Sequence[Any]) -> Any:
+        return self.family.value(*points, *self.parameters)
 
-    def __init__(self, name: str, schema: str, record: RecordOf) -> None:
-        super().__init__(name, schema, record, with_indices=False)
+    def push(self, points: Sequence[Any], directions: Sequence[Any]) -> Any:
+        return self.family.tangent(*points, directions[0], *self.parameters)
 
-    def _bend(self, context: Context, x: Tensor, t: Tensor, g: Tensor) -> Tensor:
-        """The gradient of sum(g * tangent(x, t)) in ``x``: beta * (t * pull(g) - pull(g * push(t)))."""
-        parameters = context.parameters
-        pushed = self.tangent(x, t, *parameters)
-        pulled = t * self.cotangent(x, g, *parameters) - self.cotangent(x, g * pushed, *parameters)
-        return _times(pulled, parameters[1])
+    def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
+        return self.family.cotangent(*points, g, *self.parameters)
 
-    def _tangent_backward(self, context: Context, u: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, t = context.tensors
-        bent = self._bend(context, x, t, u) if context.needs[0] else None
-        return bent, self.cotangent(x, u, *context.parameters)
+    def nonzero(self, x: Any) -> Any:
+        return torch.where(x == 0, torch.ones_like(x), x)
 
-    def _cotangent_backward(self, context: Context, u: Tensor) -> tuple[Tensor | None, Tensor]:
-        x, g = context.tensors
-        bent = self._bend(context, x, u, g) if context.needs[0] else None
-        return bent, self.tangent(x, u, *context.parameters)
+    def ones(self, x: Any) -> Any:
+        return torch.ones_like(x)
 
-    def _tangent_jvp(self, context: Context, dx: Tensor | None, dt: Tensor | None) -> Tensor:
-        x, t = context.tensors
-        moved = super()._tangent_jvp(context, dx, dt)
-        if dx is None:
-            return moved
-        spread = self.tangent(x, t * dx, *context.parameters)
-        product = self.tangent(x, t, *context.parameters) * self.tangent(x, dx, *context.parameters)
-        return moved + _times(spread - product, context.parameters[1])
-
-    def _cotangent_jvp(self, context: Context, dx: Tensor | None, dg: Tensor | None) -> Tensor:
-        x, g = context.tensors
-        moved = super()._cotangent_jvp(context, dx, dg)
-        return moved if dx is None else moved + self._bend(context, x, dx, g)
-
-
-def _times(value: Tensor, beta: Any) -> Tensor:
-    """A value times a number that may lie beyond the range of its type."""
-    for factor in factors(float(beta), str(value.dtype).removeprefix("torch.")):
-        value = value * factor
-    return value
+    def scaled(self, x: Any, factor: Any) -> Any:
+        for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
+            x = x * part
+        return x
 
 
 def check_rank(operator: str, x: Any, ndim: int) -> None:
@@ -322,7 +341,3 @@ def check_rank(operator: str, x: Any, ndim: int) -> None:
         raise TorchShapeError(
             operator, f"input shape={tuple(x.shape)}", "only the batch may be empty, as in PyTorch", "B3"
         )
-
-
-def _zeros(x: Tensor, needed: bool) -> Tensor | None:
-    return torch.zeros_like(x) if needed else None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, NoReturn
 
+from torch import Tensor, nn
+
 from halfulp.errors import PolicyError
 from halfulp.torch._errors import as_torch_error
 
@@ -32,3 +34,24 @@ class Bridged:
                 "B5",
             )
         )
+
+
+class Kept(Bridged, nn.Module):
+    """A module that PyTorch has no class for: it keeps its settings as attributes and shows them."""
+
+    _settings: tuple[str, ...] = ()
+
+    def _keep(self, **settings: Any) -> None:
+        super().__init__()
+        if settings.get("stride", 0) is None:
+            settings["stride"] = settings["kernel_size"]
+        for name, value in settings.items():
+            setattr(self, name, value)
+        self._settings = tuple(settings)
+
+    def forward(self, input: Tensor) -> Any:
+        """The operator's value."""
+        return self._call(input, **{name: getattr(self, name) for name in self._settings})
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self._settings)

@@ -12,13 +12,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
-from halfulp.torch import modules_conv, modules_pool
-from halfulp.torch.adaptive_avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from halfulp.torch.adaptive_max_pool import adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d
-from halfulp.torch.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
 from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
-from halfulp.torch.max_pool import max_pool1d, max_pool2d, max_pool3d
 from halfulp.torch.modules_conv import check_precision
 
 __all__ = ["Replacement", "patched", "replace"]
@@ -29,17 +25,11 @@ def _namesakes(module: Any) -> dict[type[nn.Module], type[nn.Module]]:
     return {getattr(nn, name): getattr(module, name) for name in module.__all__ if hasattr(nn, name)}
 
 
-_POOLINGS = _namesakes(modules_pool)
+_POOLINGS = _namesakes(modules_pool) | _namesakes(unpooling)
 _CONVOLUTIONS = _namesakes(modules_conv)
 
 _POOLING_FUNCTIONS: dict[str, Any] = {
-    function.__name__: function
-    for function in (
-        *(max_pool1d, max_pool2d, max_pool3d),
-        *(avg_pool1d, avg_pool2d, avg_pool3d),
-        *(adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d),
-        *(adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d),
-    )
+    name: getattr(_generated, name) for name in _generated.__all__ if hasattr(F, name)
 }
 _CONVOLUTION_FUNCTIONS: dict[str, Any] = {
     function.__name__: function

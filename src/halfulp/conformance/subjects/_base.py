@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from halfulp.records import AdaptiveMaxPool, Array, GlobalMaxPool, MaxPool, Operator
+from halfulp.records import Array, GlobalOperator, Operator
 
 __all__ = ["Subject", "Unsupported"]
 
@@ -34,11 +34,10 @@ class Subject:
 
     def asked(self, op: Operator) -> Operator:
         """The record that the subject is held to: a policy that it has no words for becomes its documented one."""
-        if isinstance(op, (MaxPool, AdaptiveMaxPool)):
-            return replace(op, ties=self.ties, nan="propagate")
-        if isinstance(op, GlobalMaxPool):
-            return replace(op, ties=self.global_ties, nan="propagate")
-        return op
+        if not hasattr(op, "ties"):
+            return op
+        ties = self.global_ties if isinstance(op, GlobalOperator) else self.ties
+        return replace(op, ties=ties, nan="propagate")  # type: ignore[call-arg]  # it has these fields
 
     def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
         """The operator's value."""

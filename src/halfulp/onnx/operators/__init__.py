@@ -9,7 +9,8 @@ from halfulp.onnx._node import Node
 from halfulp.onnx.operators.convolution import conv, conv_transpose
 from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
 from halfulp.onnx.operators.linear import gemm, matmul
-from halfulp.onnx.operators.lp_pool import lp_pool
+from halfulp.onnx.operators.lp_pool import global_lp_pool, lp_pool
+from halfulp.onnx.operators.max_unpool import max_unpool
 from halfulp.onnx.operators.normalization import batch_normalization
 from halfulp.onnx.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
 from halfulp.onnx.operators.shape import concat, constant, flatten, pad, reshape, transpose
@@ -29,11 +30,13 @@ OPERATORS: dict[str, Builder] = {
     "Flatten": flatten,
     "Gemm": gemm,
     "GlobalAveragePool": global_average_pool,
+    "GlobalLpPool": global_lp_pool,
     "GlobalMaxPool": global_max_pool,
     "Identity": identity,
     "LpPool": lp_pool,
     "MatMul": matmul,
     "MaxPool": max_pool,
+    "MaxUnpool": max_unpool,
     "Mul": mul,
     "Pad": pad,
     "Relu": relu,

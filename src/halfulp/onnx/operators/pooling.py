@@ -66,15 +66,16 @@ def average_pool(node: Node) -> Callable[..., Any]:
 
 def global_average_pool(node: Node) -> Callable[..., Any]:
     """GlobalAveragePool over all axes after the first two."""
-    return lambda x: GlobalAvgPool(_spatial_rank(node, x))(x)
+    return lambda x: GlobalAvgPool(spatial_rank(node, x))(x)
 
 
 def global_max_pool(node: Node) -> Callable[..., Any]:
     """GlobalMaxPool over all axes after the first two."""
-    return lambda x: GlobalMaxPool(_spatial_rank(node, x))(x)
+    return lambda x: GlobalMaxPool(spatial_rank(node, x))(x)
 
 
-def _spatial_rank(node: Node, x: Any) -> int:
+def spatial_rank(node: Node, x: Any) -> int:
+    """How many axes follow the first two."""
     if len(x.shape) < 3:
         raise node.refusal(f"input shape={tuple(x.shape)}", "must have spatial axes after two others", "O9")
     return len(x.shape) - 2

@@ -1,0 +1,155 @@
+"""The laws that every operator obeys, checked in exact arithmetic on cases that its declaration draws.
+
+- ``<g, JVP t> = <VJP g, t>``: the two derivatives are each other's transposes;
+- both are linear in their argument;
+- the second derivative is symmetric: its change along t, seen from u, is what u hands back along t.
+
+Rationals decide them; operators that leave the rationals are checked in balls, which must overlap.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from halfulp import spec
+from halfulp.autograd.operators.curvature import TapeCalculus
+from halfulp.conformance.build import small
+from halfulp.errors import DTypeError, TapeError
+from halfulp.numbers import flint
+from halfulp.records import Array, Declaration, Operator, Shape, declaration_of
+
+__all__ = ["Trial", "check", "trials"]
+
+_BITS = 256
+
+
+class Trial:
+    """An operator with exact inputs, tangents and a cotangent."""
+
+    def __init__(self, op: Operator, shapes: tuple[Shape | None, ...], rng: np.random.Generator, balls: bool) -> None:
+        self.op, self.declaration = op, declaration_of(op)
+        self.balls, self._rng = balls, rng
+        constant = self.declaration.constant
+        self.moving = [
+            s is not None and n not in constant for s, n in zip(shapes, self.declaration.inputs, strict=False)
+        ]
+        made = self.declaration.draw.constants
+        given = () if made is None else made(op, shapes, rng)
+        count = len(shapes) - len(given)
+        self.primals = (*(None if s is None else self.distinct(s) for s in shapes[:count]), *given)
+        self.shapes = shapes
+
+    def distinct(self, shape: Shape) -> Array:
+        """Numbers of which no two are equal, none of them 0."""
+        size = int(np.prod(shape, dtype=int))
+        return self._filled([2 * (int(n) - size // 2) + 1 for n in self._rng.permutation(size)], 7, shape)
+
+    def numbers(self, shape: Shape) -> Array:
+        """Small numbers."""
+        return self._filled([int(n) for n in self._rng.integers(-9, 10, int(np.prod(shape, dtype=int)))], 4, shape)
+
+    def _filled(self, numerators: list[int], denominator: int, shape: Shape) -> Array:
+        out = np.empty(len(numerators), dtype=object)
+        for i, n in enumerate(numerators):
+            ratio = flint.fmpq(n, denominator)
+            out[i] = flint.arb(ratio) if self.balls else ratio
+        return out.reshape(shape)
+
+    def tangents(self) -> tuple[Any, ...]:
+        """A direction for every input that has a derivative."""
+        pairs = zip(self.shapes, self.moving, strict=True)
+        return tuple(self.numbers(s) if moves and s is not None else None for s, moves in pairs)
+
+    def cotangent(self) -> Array:
+        """A cotangent of the output."""
+        shapes = (None if p is None else p.shape for p in self.primals)
+        return self.numbers(self.op.output_shape(*shapes))  # type: ignore[arg-type]
+
+    def broken(self) -> Iterator[str]:
+        """The laws that do not hold, in words."""
+        t, u, g = self.tangents(), self.tangents(), self.cotangent()
+        pushed = spec.jvp(self.op, self.primals, t)[1]
+        pulled = spec.vjp(self.op, self.primals, g)
+        left, right = _inner(g, pushed), _inners(pulled, t)
+        if not _equal(left, right):
+            yield f"the VJP is not the JVP's transpose: <g, JVP t> = {left}, <VJP g, t> = {right}"
+        both = spec.jvp(self.op, self.primals, _added(t, u))[1]
+        apart = (pushed, spec.jvp(self.op, self.primals, u)[1])
+        if not _same(both, *_added(apart[:1], apart[1:])):
+            yield "the JVP is not linear in its tangents"
+        yield from self._curvature(t, u, g)
+
+    def _curvature(self, t: Any, v: Any, g: Array) -> Iterator[str]:
+        curvature = self.declaration.curvature
+        calculus = TapeCalculus(self.op)
+        change = curvature.tangent(calculus, self.primals, t, v)
+        left = sum((_inner(g, term) for term in change), start=0)
+        right = sum(
+            _inner(direction, term)
+            for which, direction in enumerate(t)
+            if direction is not None
+            for term in curvature.cotangent(calculus, self.primals, g, v, which)
+        )
+        if not _equal(left, right):
+            yield f"the curvature's cotangent is not its tangent's transpose: {left} and {right}"
+
+
+def trials(declaration: Declaration, count: int, seed: int = 0) -> Iterator[Trial]:
+    """Small cases that the declaration draws, with exact numbers."""
+    rng = random.Random(seed)
+    for number in range(count):
+        op, shapes = small(declaration, rng)
+        yield _trial(op, shapes, [seed, number])
+
+
+def _trial(op: Operator, shapes: tuple[Shape | None, ...], seed: list[int]) -> Trial:
+    trial = Trial(op, shapes, np.random.default_rng(seed), balls=False)
+    try:
+        spec.forward(op, *trial.primals)
+    except (DTypeError, AttributeError, TypeError):  # it leaves the rationals
+        return Trial(op, shapes, np.random.default_rng(seed), balls=True)
+    return trial
+
+
+def check(record: type[Operator], cases: int = 20, seed: int = 0) -> None:
+    """Check the laws of a declared operator; a TapeError names the law that does not hold, and the case.
+
+    >>> from halfulp import MaxPool
+    >>> check(MaxPool)
+    """
+    before = flint.ctx.prec
+    flint.ctx.prec = _BITS
+    try:
+        for trial in trials(declaration_of(record), cases, seed):
+            for law in trial.broken():
+                raise TapeError(trial.op.name, f"{trial.op!r} on {trial.shapes}", law, "E7")
+    finally:
+        flint.ctx.prec = before
+
+
+def _added(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arrays added one by one; NumPy would give a bare scalar for arrays without axes."""
+    return tuple(None if x is None else np.add(x, y, out=np.empty(x.shape, object)) for x, y in zip(a, b, strict=True))
+
+
+def _inner(a: Array, b: Array) -> Any:
+    return sum((x * y for x, y in zip(a.ravel(), np.asarray(b).ravel(), strict=True)), start=0)
+
+
+def _inners(arrays: tuple[Any, ...], others: tuple[Any, ...]) -> Any:
+    pairs = zip(arrays, others, strict=True)
+    return sum((_inner(x, y) for x, y in pairs if x is not None and y is not None), start=0)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and all(_equal(x, y) for x, y in zip(a.ravel(), b.ravel(), strict=True))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, flint.arb) or isinstance(b, flint.arb):
+        return bool(flint.arb(a).overlaps(flint.arb(b)))
+    return bool(a == b)

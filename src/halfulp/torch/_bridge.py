@@ -1,0 +1,156 @@
+"""A declared operator on tensors: its arguments as PyTorch takes them, then the operators of its family."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from functools import lru_cache, wraps
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfulp.functional._source import functions as numpy_functions
+from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration_of
+from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
+from halfulp.torch._errors import TorchShapeError
+from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank
+
+_PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
+_SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?"}
+LACKS = {"avg_pool": ("dilation",), "lp_pool": ("padding", "dilation")}
+"""Fields that PyTorch's functions of this name do not have."""
+
+
+class Bridge:
+    """The functions of one operator; a call gives the rank, the tensors, and the record's fields in their order."""
+
+    def __init__(self, record: type[Operator]) -> None:
+        declaration = declaration_of(record)
+        self.name = declaration.name
+        left_out = (*declaration.hidden, *LACKS.get(self.name, ()))
+        chosen = [f for f in fields(record) if f.name not in left_out]
+        self.fields = tuple(f.name for f in chosen if f.name != "ndim")
+        self.ranked = declaration.rank_field == "ndim"
+        self.suffixed = bool(declaration.ranks)
+        self.adaptive = issubclass(record, AdaptiveOperator)
+        names = tuple(f.name for f in chosen)
+        halves = declaration.torch and {"padding", "ceil_mode"} <= {*names}
+
+        @lru_cache(maxsize=1024, typed=True)
+        def made(*parameters: Any) -> Operator:
+            op: Any = record(**dict(zip(names, parameters, strict=True)))
+            if halves:
+                check_half_padding(op.name, op.kernel_size, [before for before, _ in op.padding])
+            return op  # type: ignore[no-any-return]
+
+        kind = LinearPooling if declaration.curvature.constant else CurvedPooling
+        types = {p.field: p.annotation for p in declaration.parameters} | {"ndim": "int"}
+        defaults = {p.field for p in declaration.parameters if p.default is None}
+        schema = (f"{_type(name, types, name in defaults)} {name}" for name in names)
+        self.family = kind(declaration, ", ".join(schema), made)
+        self._prepared = remembered(self._parameters)
+
+    def __call__(self, ndim: int, tensors: tuple[Tensor, ...], return_indices: bool, *values: Any) -> Any:
+        """The operator on tensors of this rank."""
+        input = tensors[0]
+        name = f"{self.name}{ndim}d" if self.suffixed else self.name
+        check_rank(name, input, ndim if self.name != "fold" else 1)
+        if self.adaptive:
+            sizes = output_sizes(name, values[0], input.shape, ndim)
+            parameters = (sizes, *values[1:])
+            if 0 in sizes:
+                output = without_cells(input, sizes)
+                return (output, torch.empty_like(output, dtype=torch.int64)) if return_indices else output
+        else:  # the compiler sees through the plain function, not through its memory
+            parameters = (self._parameters if torch.compiler.is_compiling() else self._prepared)(ndim, *values)
+        if return_indices:
+            return self.family.apply_with_indices(tensors, *parameters)  # type: ignore[attr-defined]
+        return self.family.apply(tensors, *parameters)
+
+    def _parameters(self, ndim: int, *values: Any) -> tuple[Any, ...]:
+        name = f"{self.name}{ndim}d" if self.suffixed else self.name
+        kernel: tuple[int, ...] = ()
+        given: list[Any] = [ndim] if self.ranked else []
+        for field, value in zip(self.fields, values, strict=True):
+            if field == "stride":
+                value = stride_or_kernel(name, value, kernel, ndim)
+            elif field == "output_size" and value is None:
+                pass
+            elif field == "output_size" and hasattr(value, "__len__") and len(value) == ndim + 2:
+                value = tuple(value)[2:]  # PyTorch's unpooling also takes the whole shape
+            elif field in _PER_AXIS:
+                value = per_axis(name, field, value, ndim)
+                kernel = value if field == "kernel_size" else kernel
+            elif field in ("beta", "p"):
+                value = float(value)
+            given.append(value)
+        return tuple(given)
+
+
+_bridges: dict[Any, Bridge] = {}
+
+
+def bridge_of(record: type[Operator]) -> Bridge:
+    """The bridge of an operator; its operators are registered with PyTorch once."""
+    if record not in _bridges:
+        _bridges[record] = Bridge(record)
+    return _bridges[record]
+
+
+def functions(record: type[Operator]) -> SimpleNamespace:
+    """The functional forms of any declared operator, on tensors.
+
+    >>> import torch, halfulp as hu, halfulp.torch as ht
+    >>> ht.functions(hu.MaxPool).max_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
+    tensor([[4., 3.]])
+    """
+    declaration, bridge = declaration_of(record), bridge_of(record)
+    plain = vars(numpy_functions(record))
+    ranks = {f"{declaration.name}{rank}d": rank for rank in declaration.ranks}
+    ranks = ranks or {declaration.name: declaration.default_rank or 0}
+    return SimpleNamespace(**{name: _form(bridge, declaration, plain[name], rank) for name, rank in ranks.items()})
+
+
+def _form(bridge: Bridge, declaration: Declaration, function: Any, rank: int) -> Any:
+    by_field = {p.field: p.name for p in declaration.parameters}
+    names = [by_field[field] for field in bridge.fields]
+    signature = inspect.signature(function)
+    parameters = [p for name, p in signature.parameters.items() if name != "out"]
+    signature = signature.replace(parameters=parameters)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        tensors = tuple(given[name] for name in declaration.given)
+        return bridge(rank, tensors, given.get("return_indices", False), *(given[name] for name in names))
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def _type(name: str, types: dict[str, str], optional: bool) -> str:
+    """A field's type in a schema; what is not said is a number."""
+    if name in _PER_AXIS:
+        return "int[]?" if optional and name == "output_size" else "int[]"
+    return _SCHEMA.get(types[name], "float")
+
+
+def output_sizes(operator: str, output_size: Any, shape: Any, ndim: int) -> tuple[int, ...]:
+    """The output's spatial sizes; None keeps the input's."""
+    if not isinstance(output_size, (list, tuple, torch.Size)):
+        output_size = (output_size,) * ndim
+    elif len(output_size) != ndim:
+        raise TorchShapeError(
+            operator, f"output_size={tuple(output_size)}", f"must be an integer or {ndim} of them", "W6"
+        )
+    return tuple(n if m is None else m for n, m in zip(shape[len(shape) - ndim :], output_size, strict=True))
+
+
+def without_cells(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """PyTorch takes an output size of 0: an empty tensor that still hangs on ``x``."""
+    leading = x.shape[: x.dim() - len(sizes)]
+    return x.flatten(x.dim() - len(sizes))[..., :0].reshape(*leading, *sizes)

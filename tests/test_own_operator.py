@@ -1,0 +1,43 @@
+"""The page about operators of one's own, done as it says: one file outside of the package, and the command line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/how-to/your-own-operator.md").read_text(encoding="utf-8")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "src"), *sys.path])
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
+    )
+
+
+def test_the_file_of_the_page_is_checked_from_the_command_line(tmp_path: Path) -> None:
+    (source,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if ">>>" not in block]
+    (tmp_path / "mean_square.py").write_text(source, encoding="utf-8")
+    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "mean_square", "--cases", "40", "--jobs", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mean_square_pool" in done.stdout
+    assert "meets everything that was asked" in done.stdout
+
+
+def test_a_wrong_backend_for_it_is_found(tmp_path: Path) -> None:
+    (source,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if ">>>" not in block]
+    (tmp_path / "mean_square.py").write_text(source, encoding="utf-8")
+    (tmp_path / "mine.py").write_text("def backend(op, x):\n    return op(x) * 3\n", encoding="utf-8")
+    command = ("-m", "halfulp.cli", "check", "mine:backend", "--declare", "mean_square", "--cases", "20", "--jobs", "0")
+    done = run(tmp_path, *command, "--mode", "forward", "--dtype", "float32")
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+def test_a_module_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "nowhere")
+    assert done.returncode == 2
+    assert "--declare nowhere: No module named 'nowhere'" in done.stderr
