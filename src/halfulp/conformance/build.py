@@ -185,8 +185,9 @@ def _conv(draws: Declaration, d: Drawing) -> Built:
     x = (*batch, groups * inputs, *d.sizes(_needed(kernel, dilation, padding)))
     weight = (groups * outputs, inputs, *kernel)
     bias = (groups * outputs,) if d.chosen["bias"] else None
-    windows = math.prod(draws.record(**arguments).output_shape(x, weight, bias))
-    return arguments, (x, weight, bias), windows * inputs * math.prod(kernel) + math.prod(x) + math.prod(weight)
+    shapes: Any = (x, weight, bias)
+    windows = math.prod(draws.record(**arguments).output_shape(*shapes))
+    return arguments, shapes, windows * inputs * math.prod(kernel) + math.prod(x) + math.prod(weight)
 
 
 def _conv_transpose(draws: Declaration, d: Drawing) -> Built:

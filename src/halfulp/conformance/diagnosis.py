@@ -105,7 +105,7 @@ def alternatives(op: Operator, mode: str, arrays: Arrays, want: Answer | None = 
         yield from _divisors(op, arrays)
     if isinstance(op, (Conv, ConvTranspose)):
         yield from _weights(op, mode, arrays)
-    if isinstance(op, WindowOperator) and mode != "vjp":
+    if isinstance(op, WindowOperator) and "ceil_mode" in op.__dataclass_fields__ and mode != "vjp":
         other = changed_record(op, ceil_mode=not op.ceil_mode)
         yield Alternative("shape", "ceil_mode is the wrong way round", other, arrays)
     yield from _steps(op, arrays)

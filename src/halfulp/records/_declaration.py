@@ -252,8 +252,14 @@ def is_declared(op: Operator | type[Operator]) -> bool:
 
 
 def declarations() -> Iterator[Declaration]:
-    """Every declaration, in the order in which they were made; the package's own come first."""
-    return iter(tuple(_declared.values()))
+    """Every declaration by the family of its arguments and its kind; those from outside of the package come last."""
+    return iter(sorted(_declared.values(), key=_place))
+
+
+def _place(declaration: Declaration) -> tuple[bool, int, int]:
+    family, kinds = declaration.draw.family, ("selecting", "linear", "smooth", "bilinear")
+    foreign = not declaration.record.__module__.startswith("halfulp.")
+    return foreign, len(FAMILIES) if callable(family) else FAMILIES.index(family), kinds.index(declaration.kind)
 
 
 def named(name: str) -> Declaration:

@@ -103,8 +103,9 @@ class MaxUnpool(Operator):
 def _drawn(choose: Any) -> tuple[MaxUnpool, tuple[Shape, ...]]:
     """Planes of one or two axes, with more cells than values."""
     ndim = choose((1, 2))
-    op = MaxUnpool((choose((2, 3)),) * ndim, stride=choose((None, 2)))
-    shape = (*choose(((), (2,), (1, 2))), *(choose((1, 2, 3)) for _ in range(ndim)))
+    kernel = tuple(choose((2, 3, 4)) for _ in range(ndim))
+    op = MaxUnpool(kernel, stride=choose((None, 1, 2)), padding=choose((0, 1)))
+    shape = (*choose(((), (2,), (1, 2), (2, 3))), *(choose((2, 3, 4)) for _ in range(ndim)))
     return op, (shape, shape)
 
 

@@ -66,7 +66,7 @@ class Bridge:
         else:  # the compiler sees through the plain function, not through its memory
             parameters = (self._parameters if torch.compiler.is_compiling() else self._prepared)(ndim, *values)
         if return_indices:
-            return self.family.apply_with_indices(tensors, *parameters)  # type: ignore[attr-defined]
+            return self.family.apply_with_indices(tensors, *parameters)  # type: ignore[union-attr]
         return self.family.apply(tensors, *parameters)
 
     def _parameters(self, ndim: int, *values: Any) -> tuple[Any, ...]:

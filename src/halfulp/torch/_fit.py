@@ -32,6 +32,6 @@ def fitted(record: Operator, shape: Any) -> Operator:
         padding = tuple(
             (b, a + m if fix else a) for (b, a), m, fix in zip(record.padding, missing, fixable, strict=True)
         )
-        return replace(record, padding=padding)
+        return replace(record, padding=padding)  # type: ignore[call-arg]  # every window has these fields
     kernel = tuple(k - m if fix else k for k, m, fix in zip(record.kernel_size, missing, fixable, strict=True))
-    return replace(record, kernel_size=kernel)
+    return replace(record, kernel_size=kernel)  # type: ignore[call-arg]

@@ -87,7 +87,7 @@ torch.fx.wrap("fractional_max_pool3d")
 class _FractionalMaxPool(nn.Module):
     def forward(self, input: Tensor) -> Any:
         """The operator's value; with ``return_indices`` also where it is."""
-        function = fractional_max_pool2d if isinstance(self, nn.FractionalMaxPool2d) else fractional_max_pool3d
+        function: Any = fractional_max_pool2d if isinstance(self, nn.FractionalMaxPool2d) else fractional_max_pool3d
         return function(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
         )
