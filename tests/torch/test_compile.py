@@ -104,6 +104,8 @@ W = torch.randn(2, 1, 2, dtype=torch.float64)
 CONV = ([1], [1, 1], [1], 2, "correct")
 CONV_T = ([1], [0], [0], [1], 1, "correct")
 W_T = torch.randn(2, 1, 2, dtype=torch.float64)
+INDICES = torch.arange(8).reshape(1, 2, 4) % 8
+SAMPLES = torch.rand(1, 2, 1)  # of another type than X, and without a gradient
 OPCHECKS = {
     "max_pool": (X, *WINDOW),
     "max_pool_with_indices": (X, *WINDOW),
@@ -134,6 +136,32 @@ OPCHECKS = {
     "conv_transpose_input_cotangent": (G[:, :1], W_T, [1, 2, 4], *CONV_T),
     "conv_transpose_weight_cotangent": (G[:, :1], X, [2, 1, 2], *CONV_T),
     "channel_sum": (X,),
+    "sum_pool": (X, [2], [1], [1], [1], False),
+    "sum_pool_cotangent": (G, [1, 2, 4], [2], [1], [1], [1], False),
+    "min_pool": (X, *WINDOW),
+    "min_pool_with_indices": (X, *WINDOW),
+    "min_pool_tangent": (X, X, *WINDOW),
+    "min_pool_cotangent": (X, G, *WINDOW),
+    "lp_pool": (X, [2], 2.0, [2], False),
+    "lp_pool_tangent": (X, X, [2], 2.0, [2], False),
+    "lp_pool_cotangent": (X, X[..., :2], [2], 2.0, [2], False),
+    "global_lp_pool": (X, 1, 3.0, True),
+    "global_lp_pool_tangent": (X, X, 1, 3.0, True),
+    "global_lp_pool_cotangent": (X, X[..., :1], 1, 3.0, True),
+    "global_min_pool": (X, 1, True, "all", "propagate"),
+    "global_min_pool_tangent": (X, X, 1, True, "all", "propagate"),
+    "global_min_pool_cotangent": (X, X[..., :1], 1, True, "all", "propagate"),
+    "max_unpool": (X, INDICES, [2], [2], [0], None),
+    "max_unpool_tangent": (X, INDICES, X, [2], [2], [0], None),
+    "max_unpool_cotangent": (X, INDICES, torch.cat([X, X], -1), [2], [2], [0], None),
+    "unfold": (X, [2], [1], [0], [1]),
+    "unfold_cotangent": (torch.randn(1, 4, 3, dtype=torch.float64), [1, 2, 4], [2], [1], [0], [1]),
+    "fold": (torch.randn(1, 4, 3, dtype=torch.float64), [4], [2], [1], [0], [1]),
+    "fold_cotangent": (X, [1, 4, 3], [4], [2], [1], [0], [1]),
+    "fractional_max_pool": (X, SAMPLES, [2], [2], "first", "propagate"),
+    "fractional_max_pool_with_indices": (X, SAMPLES, [2], [2], "first", "propagate"),
+    "fractional_max_pool_tangent": (X, SAMPLES, X, [2], [2], "first", "propagate"),
+    "fractional_max_pool_cotangent": (X, SAMPLES, X[..., :2], [2], [2], "first", "propagate"),
 }
 
 
@@ -148,7 +176,8 @@ def test_every_registered_operator_is_checked() -> None:
 
 @pytest.mark.parametrize("name", OPCHECKS)
 def test_opcheck(name: str) -> None:
-    args = tuple(a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in OPCHECKS[name])
+    tensors = [isinstance(a, torch.Tensor) and a.dtype == torch.float64 for a in OPCHECKS[name]]
+    args = tuple(a.detach().clone().requires_grad_() if t else a for a, t in zip(OPCHECKS[name], tensors, strict=True))
     operator = getattr(torch.ops.halfulp, name).default
     results = torch.library.opcheck(operator, args)
     assert set(results.values()) == {"SUCCESS"}

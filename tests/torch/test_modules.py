@@ -13,7 +13,7 @@ from torch import nn
 import halfulp.torch as ht
 
 CONVOLUTIONS = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
-POOLINGS = [n for n in ht.__all__ if "Pool" in n and hasattr(nn, n)]
+POOLINGS = [n for n in ht.__all__ if "Pool" in n and hasattr(nn, n) and n[:2] not in ("LP", "Fr")]
 
 
 def network() -> nn.Sequential:

@@ -4,8 +4,6 @@ While it traces, ``torch.fx`` replaces the names that a file declared with ``tor
 declares its own, the package declares all, and the modules' forwards look their function up when they run.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -51,7 +49,7 @@ class Kept(Bridged, nn.Module):
 
     def forward(self, input: Tensor) -> Any:
         """The operator's value."""
-        return self._call(input, **{name: getattr(self, name) for name in self._settings})
+        return self._call(input, *(getattr(self, name) for name in self._settings))
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={getattr(self, name)}" for name in self._settings)
