@@ -1,4 +1,4 @@
-"""The planes around a maximum, checked in rationals: the upper one at every vertex, the lower one as a convex combination."""
+"""The planes around a maximum, in rationals: the upper one at every vertex, the lower one as a convex combination."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_degenerate_windows(choose: str) -> None:
 
 @given(boxes())
 def test_best_has_the_least_mean_gap(box: tuple[Floats, Floats, Flags]) -> None:
-    """Over all planes: at the midpoint no upper plane is below (u1 + u2) / 2, and no lower one above the largest middle."""
+    """At the midpoint no upper plane is below (u1 + u2) / 2, and no lower one above the largest middle."""
     low, high, real = box
     spread = np.abs(np.concatenate([low, high]))
     if not real.any() or spread.max() > 1e6 or spread.max() < 1e-6:

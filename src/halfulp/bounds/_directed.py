@@ -1,8 +1,9 @@
 """Sums and products of float64 arrays, rounded up or down.
 
 NumPy rounds to nearest. The error of a sum or product is itself a float64 (Knuth's and Dekker's error-free
-transformations), so its sign says whether the rounded result lies below or above the exact one. Where the error cannot be
-represented (underflow of a product, overflow), the result is moved by one float in the wanted direction in any case.
+transformations), so its sign says whether the rounded result lies below or above the exact one. Where the error
+cannot be represented (underflow of a product, overflow), the result is moved by one float in the wanted direction in
+any case.
 """
 
 from __future__ import annotations

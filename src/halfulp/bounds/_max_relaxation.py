@@ -4,14 +4,15 @@ For cells ``x_i`` in ``[l_i, u_i]`` the planes satisfy, for every point of the b
 
     lower_slope · x + lower_bias  <=  max_i x_i  <=  upper_slope · x + upper_bias.
 
-**Upper planes.** For slopes ``s_i`` in [0, 1] the least sound bias is known in closed form, because ``x_k - s · x`` is linear
-in each cell and so largest at a vertex of the box:
+**Upper planes.** For slopes ``s_i`` in [0, 1] the least sound bias is known in closed form, because ``x_k - s · x``
+is linear in each cell and so largest at a vertex of the box:
 
     bias(s) = max_k (u_k - s_k (u_k - l_k)) - sum_i s_i l_i.                                                     (1)
 
-Every relaxation here only proposes slopes. The bias is (1), rounded up, so a bad proposal is loose and never unsound. The
-slopes come from one threshold ``c``: ``s_i = max(0, u_i - c) / (u_i - l_i)``, which are the least ones that make the maximum
-in (1) equal to ``c``. With ``L = max l`` and ``u1 >= u2 >= u3`` the largest upper bounds of cells that are not dominated:
+Every relaxation here only proposes slopes. The bias is (1), rounded up, so a bad proposal is loose and never unsound.
+The slopes come from one threshold ``c``: ``s_i = max(0, u_i - c) / (u_i - l_i)``, which are the least ones that make
+the maximum in (1) equal to ``c``. With ``L = max l`` and ``u1 >= u2 >= u3`` the largest upper bounds of cells that
+are not dominated:
 
 | relaxation | threshold |
 |---|---|
@@ -21,13 +22,13 @@ in (1) equal to ``c``. With ``L = max l`` and ``u1 >= u2 >= u3`` the largest upp
 | `tilin`    | ``max(L, u3)``: two cells have a slope |
 | `best`     | ``(L + u2) / 2`` within [max(L, u3), u2] |
 
-The mean of a plane over the box is its value at the midpoint. No upper plane has a mean below ``(u1 + u2) / 2``, and every
-threshold in [max(L, u3), u2] reaches it; ``best`` takes the one whose gaps at the lowest and highest vertex are equal, or
-nearly so. `docs/explanation/bounds-relaxations.md` has the proofs.
+The mean of a plane over the box is its value at the midpoint. No upper plane has a mean below ``(u1 + u2) / 2``, and
+every threshold in [max(L, u3), u2] reaches it; ``best`` takes the one whose gaps at the lowest and highest vertex are
+equal, or nearly so. `docs/explanation/bounds-relaxations.md` has the proofs.
 
-**Lower planes.** ``max x >= w · x`` for weights ``w_i >= 0`` that sum to 1, without bias. `deeppoly` takes the cell with the
-largest lower bound, the others the cell with the largest midpoint, which no lower plane exceeds in the mean; cells that tie
-share the weight evenly in `best`.
+**Lower planes.** ``max x >= w · x`` for weights ``w_i >= 0`` that sum to 1, without bias. `deeppoly` takes the cell
+with the largest lower bound, the others the cell with the largest midpoint, which no lower plane exceeds in the mean;
+cells that tie share the weight evenly in `best`.
 """
 
 from __future__ import annotations
@@ -140,12 +141,14 @@ def _middle(window: _Window) -> Floats:
 
 def _largest_middle(window: _Window) -> Floats:
     index = np.argmax(_middle(window), axis=-1)
-    return (window.alive & (np.arange(window.alive.shape[-1]) == index[..., None])).astype(np.float64)
+    chosen: Flags = window.alive & (np.arange(window.alive.shape[-1]) == index[..., None])
+    return chosen.astype(np.float64)
 
 
 def _shared_middle(window: _Window) -> Floats:
     middle = _middle(window)
-    return (window.alive & (middle == middle.max(axis=-1, keepdims=True))).astype(np.float64)
+    chosen: Flags = window.alive & (middle == middle.max(axis=-1, keepdims=True))
+    return chosen.astype(np.float64)
 
 
 def _cnn_cert_weights(window: _Window) -> Floats:
@@ -230,8 +233,8 @@ def max_planes(lower: Floats, upper: Floats, real: Flags, choose: str = "best") 
     """Planes below and above the maximum of each window, over the box of its cells.
 
     `lower` and `upper` have the shape (..., cells), finite, lower <= upper; `real` says which cells exist (padding does
-    not). Slopes have that shape, biases the shape (...). A window without a real cell has the value 0. `choose` is a name
-    of `MAX_RELAXATIONS`.
+    not). Slopes have that shape, biases the shape (...). A window without a real cell has the value 0. `choose` is a
+    name of `MAX_RELAXATIONS`.
 
     >>> low, high = np.array([0.0, 0.0, 9.0]), np.array([2.0, 1.0, 9.0])
     >>> planes = max_planes(low, high, np.array([True, True, False]))
