@@ -78,11 +78,15 @@ def _leaky_relu(low: Floats, high: Floats, slope: float = 0.01, alpha: Floats | 
     through_zero = np.clip(slope + np.clip(alpha, 0.0, 1.0) * (1.0 - slope), min(slope, 1.0), max(slope, 1.0))
     zero = np.zeros_like(low)
     if slope <= 1:
-        bias = _upper_bias(secant, [(low, mul_up(a, low)), (high, high)])
-        mixed = Planes(through_zero, zero, secant, bias)
+        left = mul_up(a, low)
+        bias = _upper_bias(secant, [(low, left), (high, high)])
+        flat = ~np.isfinite(bias)
+        mixed = Planes(through_zero, zero, np.where(flat, 0.0, secant), np.where(flat, np.maximum(left, high), bias))
     else:
-        bias = _lower_bias(secant, [(low, mul_down(a, low)), (high, high)])
-        mixed = Planes(secant, bias, through_zero, zero)
+        left = mul_down(a, low)
+        bias = _lower_bias(secant, [(low, left), (high, high)])
+        flat = ~np.isfinite(bias)
+        mixed = Planes(np.where(flat, 0.0, secant), np.where(flat, np.minimum(left, high), bias), through_zero, zero)
     sided = _choose(low >= 0, _exact(np.ones_like(low), zero), _exact(a, zero))
     return _choose((low >= 0) | (high <= 0), sided, mixed)
 
