@@ -103,11 +103,11 @@ CONSTRAINTS: dict[str, str] = {
     "O8": "a model runs on the CPU",
     "O9": "the inputs of a node fit its operator",
     # Properties in VNN-LIB form
-    "V1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
-    "V2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
-    "V3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
-    "V4": "every input is bounded by numbers, the lower one not above the upper one",
-    "V5": "the alternatives of a property, multiplied out, are of limited number",
+    "L1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
+    "L2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
+    "L3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
+    "L4": "every input is bounded by numbers, the lower one not above the upper one",
+    "L5": "the alternatives of a property, multiplied out, are of limited number",
 }
 """Label -> the constraint in one sentence."""
 

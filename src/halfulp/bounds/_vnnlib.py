@@ -88,7 +88,7 @@ class VnnProperty:
     def _only(self, name: str) -> VnnCase:
         if len(self.cases) != 1:
             rule = "the property has several boxes; use .cases"
-            raise ModelError("vnnlib", f"{name} of {len(self.cases)} cases", rule, "V5")
+            raise ModelError("vnnlib", f"{name} of {len(self.cases)} cases", rule, "L5")
         return self.cases[0]
 
     @property
@@ -166,14 +166,14 @@ class _Parser:
                 continue
             if word == "(":
                 if len(stack) == DEPTH:
-                    self.refuse(at, f"parentheses nest deeper than {DEPTH}", "V1")
+                    self.refuse(at, f"parentheses nest deeper than {DEPTH}", "L1")
                 stack.append(_Node(at, []))
                 continue
             if not stack:
-                self.refuse(at, f"{_short(word)} stands outside of parentheses", "V1")
+                self.refuse(at, f"{_short(word)} stands outside of parentheses", "L1")
             nodes += 1
             if nodes > NODES:
-                self.refuse(at, f"one assertion has more than {NODES} words", "V1")
+                self.refuse(at, f"one assertion has more than {NODES} words", "L1")
             node = stack.pop() if word == ")" else _Node(at, word)
             if stack:
                 stack[-1].value.append(node)  # type: ignore[union-attr]
@@ -181,12 +181,12 @@ class _Parser:
                 yield node
                 nodes = 0
         if stack:
-            self.refuse(stack[0].at, "this parenthesis is never closed", "V1")
+            self.refuse(stack[0].at, "this parenthesis is never closed", "L1")
 
     def words(self, node: _Node) -> tuple[str, list[_Node]]:
         """The head of a list, and the rest."""
         if isinstance(node.value, str) or not node.value or not isinstance(node.value[0].value, str):
-            self.refuse(node.at, "a list must start with a word", "V1")
+            self.refuse(node.at, "a list must start with a word", "L1")
         return node.value[0].value, node.value[1:]
 
     # Declarations
@@ -196,32 +196,32 @@ class _Parser:
         if len(plain) == 3 and plain[1] == []:  # declare-fun X_0 () Real
             del plain[1]
         if len(plain) != 2 or not isinstance(plain[0], str) or plain[1] != "Real":
-            self.refuse(node.at, "a declaration is (declare-const NAME Real)", "V2")
+            self.refuse(node.at, "a declaration is (declare-const NAME Real)", "L2")
         match = _VARIABLE.fullmatch(plain[0])
         if match is None:
-            self.refuse(node.at, f"{_short(plain[0])} is not a name X_0, X_1, … or Y_0, Y_1, …", "V2")
+            self.refuse(node.at, f"{_short(plain[0])} is not a name X_0, X_1, … or Y_0, Y_1, …", "L2")
         if plain[0] in self.declared:
-            self.refuse(node.at, f"{plain[0]} is declared twice", "V2")
+            self.refuse(node.at, f"{plain[0]} is declared twice", "L2")
         self.declared.add(plain[0])
         self.counts[match.group(1)] += 1
 
     def check_declared(self) -> None:
         for letter, count in self.counts.items():
             if count == 0:
-                self.refuse(len(self.text), f"no variable {letter}_0 is declared", "V2")
+                self.refuse(len(self.text), f"no variable {letter}_0 is declared", "L2")
             missing = next((i for i in range(count) if f"{letter}_{i}" not in self.declared), None)
             if missing is not None:
                 rule = f"{letter}_{missing} is not declared, but {count} variables {letter}_… are; number them from 0"
-                self.refuse(len(self.text), rule, "V2")
+                self.refuse(len(self.text), rule, "L2")
 
     # Terms
 
     def number(self, word: str, at: int) -> Fraction:
         if len(word) > DIGITS:
-            self.refuse(at, f"a number has more than {DIGITS} characters", "V3")
+            self.refuse(at, f"a number has more than {DIGITS} characters", "L3")
         _, _, exponent = word.lower().partition("e")
         if exponent and abs(int(exponent)) > DIGITS:
-            self.refuse(at, f"the exponent of {_short(word)} is larger than {DIGITS}", "V3")
+            self.refuse(at, f"the exponent of {_short(word)} is larger than {DIGITS}", "L3")
         return Fraction(word)
 
     def term(self, node: _Node) -> _Linear:
@@ -231,8 +231,8 @@ class _Parser:
             if _NUMBER.fullmatch(node.value):
                 return _Linear({}, self.number(node.value, node.at))
             if _VARIABLE.fullmatch(node.value):
-                self.refuse(node.at, f"{node.value} is not declared", "V2")
-            self.refuse(node.at, f"{_short(node.value)} is neither a declared variable nor a number", "V3")
+                self.refuse(node.at, f"{node.value} is not declared", "L2")
+            self.refuse(node.at, f"{_short(node.value)} is neither a declared variable nor a number", "L3")
         head, rest = self.words(node)
         terms = [self.term(part) for part in rest]
         if head in ("+", "-") and terms:
@@ -240,12 +240,12 @@ class _Parser:
         if head == "*" and terms:
             return self.product(node, terms)
         if head != "/" or len(terms) != 2 or terms[1].coefficients or not terms[1].constant:
-            self.refuse(node.at, f"({_cropped(head)} …) is not a linear term of +, -, * and / by a number", "V3")
+            self.refuse(node.at, f"({_cropped(head)} …) is not a linear term of +, -, * and / by a number", "L3")
         return self.scaled(node, terms[0], 1 / terms[1].constant)
 
     def sized(self, node: _Node, number: Fraction) -> Fraction:
         if max(number.numerator.bit_length(), number.denominator.bit_length()) > BITS:
-            self.refuse(node.at, f"a number grows beyond {BITS} bits", "V3")
+            self.refuse(node.at, f"a number grows beyond {BITS} bits", "L3")
         return number
 
     def scaled(self, node: _Node, term: _Linear, factor: Fraction) -> _Linear:
@@ -267,9 +267,9 @@ class _Parser:
     def product(self, node: _Node, terms: list[_Linear]) -> _Linear:
         variables = [term for term in terms if term.coefficients]
         if len(variables) > 1:
-            self.refuse(node.at, "a product of two variables is not linear", "V3")
+            self.refuse(node.at, "a product of two variables is not linear", "L3")
         if len(terms) > DEPTH:
-            self.refuse(node.at, f"a product has more than {DEPTH} factors", "V3")
+            self.refuse(node.at, f"a product has more than {DEPTH} factors", "L3")
         result = variables[0] if variables else _Linear({}, Fraction(1))
         for term in terms:
             if not term.coefficients:
@@ -283,7 +283,7 @@ class _Parser:
         if head in ("<=", ">="):
             return [[self.atom(node, head, rest)]]
         if head not in ("and", "or") or not rest:
-            self.refuse(node.at, f"({_cropped(head)} …) is not and, or, <= or >= with operands", "V3")
+            self.refuse(node.at, f"({_cropped(head)} …) is not and, or, <= or >= with operands", "L3")
         parts = [self.formula(part) for part in rest]
         if head == "or":
             clauses = [clause for part in parts for clause in part]
@@ -303,22 +303,22 @@ class _Parser:
 
     def check_size(self, at: int, clauses: int, atoms: int) -> None:
         if clauses > CLAUSES or atoms > ATOMS:
-            self.refuse(at, f"more than {CLAUSES} alternatives or {ATOMS} inequalities when multiplied out", "V5")
+            self.refuse(at, f"more than {CLAUSES} alternatives or {ATOMS} inequalities when multiplied out", "L5")
 
     def atom(self, node: _Node, head: str, rest: list[_Node]) -> _Atom:
         if len(rest) != 2:
-            self.refuse(node.at, f"{head} takes two terms", "V3")
+            self.refuse(node.at, f"{head} takes two terms", "L3")
         first, second = self.term(rest[0]), self.term(rest[1])
         left, right = (first, second) if head == "<=" else (second, first)
         difference = self.sum(node, "-", [left, right])
         coefficients = {name: c for name, c in difference.coefficients.items() if c}
         if not coefficients:
-            self.refuse(node.at, "an inequality has no variable", "V3")
+            self.refuse(node.at, "an inequality has no variable", "L3")
         letters = {name[0] for name in coefficients}
         if len(letters) == 2:
-            self.refuse(node.at, "an inequality must not mix inputs and outputs", "V3")
+            self.refuse(node.at, "an inequality must not mix inputs and outputs", "L3")
         if letters == {"X"} and len(coefficients) > 1:
-            self.refuse(node.at, "inputs must be bounded one by one, by numbers: the input set is a box", "V4")
+            self.refuse(node.at, "inputs must be bounded one by one, by numbers: the input set is a box", "L4")
         return _Atom(node.at, coefficients, -difference.constant)
 
     # The whole file
@@ -332,7 +332,7 @@ class _Parser:
             elif head == "assert" and len(rest) == 1:
                 parts.append(self.formula(rest[0]))
             else:
-                self.refuse(node.at, f"({_cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "V1")
+                self.refuse(node.at, f"({_cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "L1")
         self.check_declared()
         common = [atom for part in parts if len(part) == 1 for atom in part[0]]
         choices = self.conjunction(len(self.text), [part for part in parts if len(part) > 1])
@@ -352,11 +352,11 @@ class _Parser:
             key = tuple((*atom.coefficients.items(), atom.bound) for atom in sides)
             if key not in boxes:
                 if (len(boxes) + 1) * self.counts["X"] > SIDES:
-                    self.refuse(len(self.text), f"the boxes have more than {SIDES} sides", "V5")
+                    self.refuse(len(self.text), f"the boxes have more than {SIDES} sides", "L5")
                 boxes[key] = self.box(lower, upper, sides)
             conjunction = always + [self.inequality(atom) for atom in clause if _output(atom)]
             if not conjunction:
-                self.refuse(len(self.text), "some alternative does not say which outputs are unsafe", "V3")
+                self.refuse(len(self.text), "some alternative does not say which outputs are unsafe", "L3")
             grouped.setdefault(key, []).append(tuple(conjunction))
         return tuple(VnnCase(*boxes[key], tuple(unsafe)) for key, unsafe in grouped.items())
 
@@ -376,7 +376,7 @@ class _Parser:
                 lower[index] = value if lower[index] is None else max(value, lower[index])  # type: ignore[type-var]
             low, high = lower[index], upper[index]
             if low is not None and high is not None and low > high:
-                self.refuse(atom.at, f"{name} has no value: its lower bound is above its upper bound", "V4")
+                self.refuse(atom.at, f"{name} has no value: its lower bound is above its upper bound", "L4")
 
     def box(
         self, lower: list[Fraction | None], upper: list[Fraction | None], atoms: _Clause
@@ -386,7 +386,7 @@ class _Parser:
         for side, ends in (("lower", lower), ("upper", upper)):
             for index, end in enumerate(ends):
                 if end is None:
-                    self.refuse(len(self.text), f"X_{index} has no {side} bound", "V4")
+                    self.refuse(len(self.text), f"X_{index} has no {side} bound", "L4")
         return tuple(e for e in lower if e is not None), tuple(e for e in upper if e is not None)
 
 
@@ -436,10 +436,10 @@ def read_property(path: str | PathLike[str]) -> VnnProperty:
         with gzip.open(file, "rb") if packed else file.open("rb") as source:
             data = source.read(BYTES + 1)
         if len(data) > BYTES:
-            raise ModelError("vnnlib", file.name, f"the file has more than {BYTES} bytes, unpacked", "V1")
+            raise ModelError("vnnlib", file.name, f"the file has more than {BYTES} bytes, unpacked", "L1")
         text = data.decode("utf-8")
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ModelError("vnnlib", file.name, "the file is not whole: it cannot be unpacked", "V1") from None
+        raise ModelError("vnnlib", file.name, "the file is not whole: it cannot be unpacked", "L1") from None
     except UnicodeDecodeError:
-        raise ModelError("vnnlib", file.name, "the file is not text in UTF-8", "V1") from None
+        raise ModelError("vnnlib", file.name, "the file is not text in UTF-8", "L1") from None
     return parse_property(text, file.name)
