@@ -1,0 +1,113 @@
+"""What ``halfulp check --mode bounds`` runs and prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from halfulp.conformance.bounds.judge import STATUSES
+from halfulp.conformance.bounds.runner import Grade, check_bounds
+from halfulp.conformance.bounds.script import script
+
+__all__ = ["run", "to_data"]
+
+
+def run(options: Any) -> int:
+    """Grade every verifier that was named. Exit code 0 if none is wrong, 1 if one is, 2 for a wrong name."""
+    console = Console()
+    grades = []
+    for name in options.subjects:
+        try:
+            grades.append(_graded(name, options, console))
+        except ValueError as error:
+            print(f"halfulp check: {error}", file=sys.stderr)
+            return 2
+    for grade in grades:
+        _print(grade, console, options)
+    if options.json:
+        options.json.write_text(json.dumps([to_data(grade) for grade in grades], indent=1), encoding="utf-8")
+    if options.scripts:
+        _write_scripts(grades, options.scripts)
+    return 0 if all(grade.passed for grade in grades) else 1
+
+
+def _graded(name: str, options: Any, console: Console) -> Grade:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    hidden = options.quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task(f"bounds of {name}", total=options.cases)
+        return check_bounds(
+            name,
+            options.cases,
+            options.seed,
+            isolated=options.jobs > 0,
+            time_limit=options.time_limit,
+            case_timeout=options.case_timeout,
+            progress=lambda done, _: progress.update(task, completed=done),
+        )
+
+
+def _summary(grade: Grade) -> str:
+    parts = [f"{grade.statuses[status]} {status}" for status in STATUSES if grade.statuses[status]]
+    mean = grade.mean_tightness
+    width = "" if mean is None else f"; {mean:.3f} times the exact width, over {len(grade.tightness)} networks"
+    return f"{grade.name}: {grade.networks} networks: {', '.join(parts) or 'none'}{width} ({grade.seconds:.0f} s)"
+
+
+def _print(grade: Grade, console: Console, options: Any) -> None:
+    if not options.quiet and grade.by_feature:
+        shown = [status for status in STATUSES if grade.statuses[status]]
+        table = Table(title=f"Bounds of {grade.name}, seed {grade.seed}", title_justify="left")
+        table.add_column("networks with")
+        for status in shown:
+            table.add_column(status, justify="right")
+        for feature, counts in sorted(grade.by_feature.items()):
+            table.add_row(feature, *(str(counts[status] or "") for status in shown))
+        console.print(table)
+        for text, count in grade.refusals.most_common(5):
+            console.print(f"refused {count} times: {text}", markup=False, highlight=False)
+    for finding in grade.findings[: options.show if not options.quiet else 0]:
+        console.rule(f"{finding.verdict.status}, network {finding.number}")
+        text = script(grade.name, finding.network, finding.verdict)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(_summary(grade), markup=False, highlight=False, soft_wrap=True)
+
+
+def to_data(grade: Grade) -> dict[str, Any]:
+    """A grade as plain data."""
+    return {
+        "subject": grade.name,
+        "mode": "bounds",
+        "seed": grade.seed,
+        "networks": grade.networks,
+        "seconds": grade.seconds,
+        "passed": grade.passed,
+        "statuses": dict(grade.statuses),
+        "tightness": grade.mean_tightness,
+        "features": {name: dict(counts) for name, counts in sorted(grade.by_feature.items())},
+        "refusals": dict(grade.refusals),
+        "findings": [
+            {
+                "network": finding.number,
+                "status": finding.verdict.status,
+                "text": finding.verdict.text,
+                "script": script(grade.name, finding.network, finding.verdict),
+            }
+            for finding in grade.findings
+        ],
+    }
+
+
+def _write_scripts(grades: list[Grade], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for grade in grades:
+        for number, finding in enumerate(grade.findings):
+            safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in grade.name)
+            text = script(grade.name, finding.network, finding.verdict)
+            (folder / f"bounds-{safe}-{number}.py").write_text(text, encoding="utf-8")

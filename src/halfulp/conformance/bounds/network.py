@@ -1,0 +1,210 @@
+"""The networks that verifiers are graded on: a chain of layers, a box of inputs, and three ways to look at them.
+
+A network is written as an ONNX model (what a verifier reads), evaluated over rationals by the specification (the
+truth), and evaluated with gradients by the kernels (to search for extreme points). All its numbers are multiples of
+1/16 with few bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfulp import spec
+from halfulp.errors import ShapeError
+from halfulp.geometry import windows
+from halfulp.numbers import exact
+from halfulp.records import AvgPool, Conv, MaxPool
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Layer", "Network", "features", "onnx_model"]
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Pullback = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer: `conv`, `max` and `avg` have an operator, `conv` and `linear` numbers, `relu` nothing."""
+
+    kind: str
+    op: Any = None
+    weight: Array | None = None
+    bias: Array | None = None
+
+    def output_shape(self, shape: Shape) -> Shape:
+        """The shape after the layer; a ShapeError if it does not fit, or if a max window has no cell."""
+        if self.kind == "relu":
+            return shape
+        if self.kind == "linear":
+            assert self.weight is not None
+            if int(np.prod(shape)) != self.weight.shape[1]:
+                raise ShapeError("linear", f"input shape={shape}", "does not fit the weight", "C4")
+            return (self.weight.shape[0],)
+        if self.kind == "conv":
+            assert self.weight is not None
+            return tuple(self.op.output_shape(shape, self.weight.shape))
+        target = tuple(self.op.output_shape(shape))
+        spatial = shape[len(shape) - self.op.ndim :]
+        if any(not window.cells for window in windows(self.op.axes(spatial))):
+            raise ShapeError(self.kind, f"input shape={shape}", "a window has no cell", "W5")
+        return target
+
+    def exact(self, x: Array) -> Array:
+        """The layer over rationals, by the specification."""
+        if self.kind == "relu":
+            return np.where(x < 0, x * 0, x)
+        if self.kind == "linear":
+            return np.asarray(exact(_set(self.weight)) @ x.reshape(-1) + exact(_set(self.bias)))
+        if self.kind == "conv":
+            return np.asarray(spec.forward(self.op, x, exact(_set(self.weight)), exact(_set(self.bias))))
+        return np.asarray(spec.forward(self.op, x))
+
+    def vjp(self, x: Array) -> tuple[Array, Pullback]:
+        """The layer over a batch of float64 inputs, and its pullback to them."""
+        if self.kind == "relu":
+            return np.maximum(x, 0.0), lambda g: np.where(x > 0, g, 0.0)
+        if self.kind == "linear":
+            weight = _set(self.weight)
+            return x.reshape(len(x), -1) @ weight.T + _set(self.bias), lambda g: (g @ weight).reshape(x.shape)
+        inputs = (x, _set(self.weight), _set(self.bias)) if self.kind == "conv" else (x,)
+        output, pullback = self.op.vjp(*inputs)
+        return output, lambda g: pullback(g)[0]
+
+
+def _set(value: Array | None) -> Array:
+    assert value is not None
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Layers, and the box of inputs: float64 arrays of one shape (channels, spatial…)."""
+
+    layers: tuple[Layer, ...]
+    lower: Array
+    upper: Array
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shape of the input and after every layer."""
+        shapes = [tuple(self.lower.shape)]
+        for layer in self.layers:
+            shapes.append(layer.output_shape(shapes[-1]))
+        return shapes
+
+    def exact(self, x: Array) -> Array:
+        """The exact output, flat, for an input of floats or rationals."""
+        value = x if x.dtype == object else exact(x)
+        for layer in self.layers:
+            value = layer.exact(value)
+        return value.reshape(-1)
+
+    def run(self, x: Array) -> Array:
+        """The outputs over float64 for a batch of inputs, each flat."""
+        for layer in self.layers:
+            x = layer.vjp(x)[0]
+        return x.reshape(len(x), -1)
+
+    def gradient(self, x: Array, outputs: Array) -> Array:
+        """For a batch of inputs, the derivative of one output each, over float64."""
+        pullbacks: list[Pullback] = []
+        for layer in self.layers:
+            x, pullback = layer.vjp(x)
+            pullbacks.append(pullback)
+        chosen = np.zeros((len(x), int(np.prod(x.shape[1:]))))
+        chosen[np.arange(len(x)), outputs] = 1.0
+        cotangent: Array = chosen.reshape(x.shape)
+        for pullback in reversed(pullbacks):
+            cotangent = pullback(cotangent)
+        return cotangent
+
+    @property
+    def affine(self) -> bool:
+        """Whether the output is an affine function of the input."""
+        return all(layer.kind in ("conv", "avg", "linear") for layer in self.layers)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether no output falls when an input rises."""
+        return all(layer.weight is None or bool((layer.weight >= 0).all()) for layer in self.layers)
+
+
+def features(network: Network) -> tuple[str, ...]:
+    """What is special about the windows of a network, in words."""
+    found: set[str] = {layer.kind for layer in network.layers}
+    for layer in network.layers:
+        if layer.op is None:
+            continue
+        op, kind = layer.op, layer.kind
+        kernel = op.kernel_size if kind != "conv" else _set(layer.weight).shape[2:]
+        pairs = op.padding
+        reach = [d * (k - 1) + 1 for d, k in zip(op.dilation, kernel, strict=True)]
+        tests = {
+            "padding": any(p for pair in pairs for p in pair),
+            "asymmetric padding": any(before != after for before, after in pairs),
+            "dilation": any(d > 1 and k > 1 for d, k in zip(op.dilation, kernel, strict=True)),
+            "ceil_mode": getattr(op, "ceil_mode", False),
+            "overlap": kind != "conv" and any(r > s for r, s in zip(reach, op.stride, strict=True)),
+            "count_include_pad=False": not getattr(op, "count_include_pad", True),
+            "groups": getattr(op, "groups", 1) > 1,
+        }
+        found.update(f"{kind}: {name}" for name, there in tests.items() if there)
+    return tuple(sorted(found))
+
+
+def onnx_model(network: Network) -> onnx.ModelProto:
+    """The network as an ONNX model with one input `x`, of batch size 1, and one output `y`, in float32."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes, tensors, name = [], [], "x"
+    shapes = network.shapes
+    opset = 13
+    for number, layer in enumerate(network.layers):
+        inputs, target = [name], f"v{number}" if number + 1 < len(network.layers) else "y"
+        if layer.kind == "linear":
+            nodes.append(helper.make_node("Flatten", [name], [f"flat{number}"], axis=1))
+            inputs = [f"flat{number}"]
+        for role, array in (("weight", layer.weight), ("bias", layer.bias)):
+            if array is not None:
+                tensors.append(numpy_helper.from_array(array.astype(np.float32), f"{role}{number}"))
+                inputs.append(f"{role}{number}")
+        attributes = _attributes(layer)
+        if layer.kind == "avg" and any(d > 1 for d in layer.op.dilation):
+            opset = 19
+        nodes.append(helper.make_node(_NAMES[layer.kind], inputs, [target], **attributes))
+        name = target
+    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *shapes[0]])]
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, *shapes[-1]])]
+    graph = helper.make_graph(nodes, "network", ends, out, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+_NAMES = {"conv": "Conv", "max": "MaxPool", "avg": "AveragePool", "relu": "Relu", "linear": "Gemm"}
+
+
+def _attributes(layer: Layer) -> dict[str, Any]:
+    if layer.kind == "linear":
+        return {"transB": 1}
+    if layer.op is None:
+        return {}
+    op: Conv | MaxPool | AvgPool = layer.op
+    attributes: dict[str, Any] = {
+        "strides": list(op.stride),
+        "pads": [pair[0] for pair in op.padding] + [pair[1] for pair in op.padding],
+    }
+    if layer.kind != "avg" or any(d > 1 for d in op.dilation):
+        attributes["dilations"] = list(op.dilation)
+    if isinstance(op, Conv):
+        return {**attributes, "group": op.groups, "kernel_shape": list(_set(layer.weight).shape[2:])}
+    attributes |= {"kernel_shape": list(op.kernel_size), "ceil_mode": int(op.ceil_mode)}
+    if isinstance(op, AvgPool):
+        attributes["count_include_pad"] = int(op.count_include_pad)
+    return attributes
