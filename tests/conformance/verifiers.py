@@ -23,8 +23,8 @@ def _fractions(values: Any) -> Array:
     return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(values)
 
 
-def _windows(shape: tuple[int, ...], attributes: dict[str, Any]) -> Any:
-    """(output position, list of (tap, input position or None)) of every window; cells past the padding are left out."""
+def _windows(shape: tuple[int, ...], attributes: dict[str, Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """The sizes, and per window its position and (tap, cell or None, place in the padded plane) of each tap."""
     ndim = len(shape)
     kernel = attributes["kernel_shape"]
     stride, dilation = attributes["strides"], attributes.get("dilations", [1] * ndim)
@@ -33,6 +33,7 @@ def _windows(shape: tuple[int, ...], attributes: dict[str, Any]) -> Any:
     for n, k, s, d, a, b in zip(shape, kernel, stride, dilation, before, after, strict=True):
         room = n + a + b - d * (k - 1) - 1
         sizes.append((-(room // -s) if attributes.get("ceil_mode") else room // s) + 1)
+    found = []
     for out in itertools.product(*map(range, sizes)):
         taps = []
         for tap in itertools.product(*map(range, kernel)):
@@ -41,7 +42,8 @@ def _windows(shape: tuple[int, ...], attributes: dict[str, Any]) -> Any:
                 cell = tuple(p - a for p, a in zip(at, before, strict=True))
                 real = all(0 <= p < n for p, n in zip(cell, shape, strict=True))
                 taps.append((tap, cell if real else None, tuple(at)))
-        yield out, taps, tuple(sizes)
+        found.append((out, taps))
+    return tuple(sizes), found
 
 
 def _max(x: Interval, attributes: dict[str, Any], defect: str) -> Interval:
@@ -49,7 +51,8 @@ def _max(x: Interval, attributes: dict[str, Any], defect: str) -> Interval:
     for side in x:
         channels, *spatial = side.shape
         out: dict[Any, Any] = {}
-        for position, taps, sizes in _windows(tuple(spatial), attributes):
+        sizes, windows = _windows(tuple(spatial), attributes)
+        for position, taps in windows:
             for c in range(channels):
                 cells = [side[(c, *cell)] for _, cell, _ in taps if cell is not None]
                 if defect == "zero padding" and any(cell is None for _, cell, _ in taps):
@@ -68,7 +71,8 @@ def _average(x: Interval, attributes: dict[str, Any], defect: str) -> Interval:
     for side in x:
         channels, *spatial = side.shape
         out: dict[Any, Any] = {}
-        for position, taps, sizes in _windows(tuple(spatial), attributes):
+        sizes, windows = _windows(tuple(spatial), attributes)
+        for position, taps in windows:
             for c in range(channels):
                 cells = [side[(c, *cell)] for _, cell, _ in taps if cell is not None]
                 out[(c, *position)] = sum(cells, Fraction(0)) / (len(taps) if include else len(cells))
@@ -77,10 +81,11 @@ def _average(x: Interval, attributes: dict[str, Any], defect: str) -> Interval:
 
 
 def _convolution(x: Interval, attributes: dict[str, Any], weight: Array, bias: Array) -> Interval:
-    channels, *spatial = x[0].shape
+    spatial = x[0].shape[1:]
     group = attributes["group"]
     results: list[dict[Any, Any]] = [{}, {}]
-    for position, taps, sizes in _windows(tuple(spatial), attributes):
+    sizes, windows = _windows(tuple(spatial), attributes)
+    for position, taps in windows:
         for target in range(len(weight)):
             first = target // (len(weight) // group) * weight.shape[1]
             totals = [Fraction(float(bias[target]))] * 2

@@ -25,6 +25,9 @@ from halfulp.conformance.bounds.verifiers import Verifier, verifier
 
 __all__ = ["Finding", "Grade", "check_bounds"]
 
+_START = 300.0
+"""Seconds that a child process may take to import a verifier."""
+
 FINDINGS = ("unsound", "rounding", "malformed", "crashed", "hung")
 
 
@@ -92,6 +95,7 @@ def _serve(name: str, connection: Any) -> None:
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
     function = verifier(name)
+    connection.send("ready")
     while (question := connection.recv()) is not None:
         connection.send(_ask(function, *question))
 
@@ -110,17 +114,23 @@ class _Child:
         self.process = context.Process(target=_serve, args=(self.name, other), daemon=True)
         self.process.start()
         other.close()
+        if not self.connection.poll(_START):
+            raise TimeoutError
+        self.connection.recv()
 
     def ask(self, path: str, lower: Any, upper: Any) -> Answer:
-        if self.process is None:
-            self.start()
         try:
+            if self.process is None:
+                self.start()
             self.connection.send((path, lower, upper))
             if not self.connection.poll(self.timeout):
                 self.stop()
                 return Answer(status="hung", text=f"no answer within {self.timeout:g} s")
             answer: Answer = self.connection.recv()
             return answer
+        except TimeoutError:
+            self.stop()
+            return Answer(status="hung", text=f"not imported within {_START:g} s")
         except (EOFError, OSError):
             self.process.join(5)
             code = self.process.exitcode
