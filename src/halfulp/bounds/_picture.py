@@ -50,8 +50,8 @@ class _Axis:
 
     def __init__(self, low: float, high: float, left: float) -> None:
         scale = max(abs(low), abs(high))
-        if high - low <= scale * 1e-12:
-            half = scale * 0.5 or 1.0
+        if high - low <= max(scale * 1e-12, 1e-290):
+            half = scale * 0.5 if scale > 1e-280 else 1.0
             low, high = low - half, high + half
         step = _step(high / 2 - low / 2) * 2 if high - low == math.inf else _step(high - low)
         self.first, self.last = math.floor(low / step), math.ceil(high / step)

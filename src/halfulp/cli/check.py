@@ -26,11 +26,16 @@ subjects:
   openvino, numpy-naive, and module:object for a backend of your own:
   a function f(op, *inputs) -> array, with optional jvp and vjp
 
+  with --mode bounds: halfulp, halfulp-ibp, halfulp-alpha-crown, maraboupy,
+  auto_LiRPA, auto_LiRPA-ibp, and module:function for your own verifier:
+  bounds(model_path, lower, upper) -> (lower, upper)
+
 examples:
   halfulp check                                   halfulp itself, in under a minute
   halfulp check torch jax --report report.html    two frameworks side by side
   halfulp check torch --op conv --mode vjp --dtype float32 --cases 2000
   halfulp check my_kernels:backend --fail-on "shape,nan,ties,ulps>2"
+  halfulp check --mode bounds maraboupy my_verifier:bounds --cases 200
 
 exit code: 0 if every subject meets what --fail-on asks, 1 if not (a subject
 that answers no case does not), 2 for a wrong command line or a file that is
@@ -58,7 +63,9 @@ def _what(group: Any) -> None:
     group.add_argument(
         "--declare", action="append", metavar="MODULE", help="a module that declares operators of your own (repeatable)"
     )
-    group.add_argument("--mode", action="append", metavar="MODE", help="forward, jvp or vjp (repeatable)")
+    group.add_argument(
+        "--mode", action="append", metavar="MODE", help="forward, jvp or vjp (repeatable); or bounds, for verifiers"
+    )
     group.add_argument("--dtype", action="append", metavar="DTYPE", help="only this element type (repeatable)")
     group.add_argument(
         "--cases",
@@ -144,6 +151,10 @@ def run(options: argparse.Namespace) -> int:
     console = Console()
     try:
         _writable(options)
+        if _bounds_asked(options.mode):
+            from halfulp.conformance.bounds.command import run as run_bounds
+
+            return run_bounds(options, console)
         result = _campaign(options, console)
         _write(result, options)
     except (SubjectError, ValueError) as error:
@@ -163,6 +174,11 @@ def _writable(options: argparse.Namespace) -> None:
             raise ValueError(f"--{flag} {path}: there is no folder {path.absolute().parent}")
     if options.scripts is not None and options.scripts.exists() and not options.scripts.is_dir():
         raise ValueError(f"--scripts {options.scripts}: is a file; give the name of a folder")
+
+
+def _bounds_asked(modes: list[str] | None) -> bool:
+    """Whether verifiers are to be graded: the only mode then, since their subjects are others."""
+    return {word for item in modes or [] for word in item.split(",")} == {"bounds"}
 
 
 def _campaign(options: argparse.Namespace, console: Console) -> Result:

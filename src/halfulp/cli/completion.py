@@ -15,7 +15,7 @@ _halfulp() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
   case $before in
     --op) words="{operators}" ;;
-    --mode) words="forward jvp vjp" ;;
+    --mode) words="forward jvp vjp bounds" ;;
     --dtype) words="{dtypes}" ;;
     --json|--junit|--report|--markdown|--journal|--scripts|--output) compopt -o default; COMPREPLY=(); return ;;
     *) if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"
@@ -36,7 +36,7 @@ complete -c halfulp -f
 complete -c halfulp -n __fish_use_subcommand -a "{commands}"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -a "{subjects} {check}"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l op -x -a "{operators}"
-complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forward jvp vjp"
+complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forward jvp vjp bounds"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtypes}"
 complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{shown} {show}"
 complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
