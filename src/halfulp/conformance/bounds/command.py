@@ -55,8 +55,11 @@ def _graded(name: str, options: Any, console: Console) -> Grade:
 
 def _summary(grade: Grade) -> str:
     parts = [f"{grade.statuses[status]} {status}" for status in STATUSES if grade.statuses[status]]
-    mean = grade.mean_tightness
-    width = "" if mean is None else f"; {mean:.3f} times the exact width, over {len(grade.tightness)} networks"
+    width = ""
+    if grade.mean_tightness is not None:
+        width += f"; {grade.mean_tightness:.3f} times the exact width, on {len(grade.tightness)} networks"
+    if grade.mean_looseness is not None:
+        width += f"; at most {grade.mean_looseness:.3f} times, on {len(grade.looseness)} others"
     return f"{grade.name}: {grade.networks} networks: {', '.join(parts) or 'none'}{width} ({grade.seconds:.0f} s)"
 
 
@@ -90,6 +93,7 @@ def to_data(grade: Grade) -> dict[str, Any]:
         "passed": grade.passed,
         "statuses": dict(grade.statuses),
         "tightness": grade.mean_tightness,
+        "looseness": grade.mean_looseness,
         "features": {name: dict(counts) for name, counts in sorted(grade.by_feature.items())},
         "refusals": dict(grade.refusals),
         "findings": [

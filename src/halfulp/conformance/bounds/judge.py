@@ -42,7 +42,9 @@ class Verdict:
     value: Fraction = Fraction(0)
     point: Array | None = None
     tightness: float | None = None
-    """Mean width of the bounds over mean width of the exact range, where that is known and not 0."""
+    """Mean width of the bounds over mean width of the range that was found, where that is not 0."""
+    whole: bool = False
+    """Whether the range that was found is the exact one; otherwise `tightness` is too large."""
 
     @property
     def excess(self) -> Fraction:
@@ -75,7 +77,7 @@ def judge(network: Network, found: Evidence, answer: Answer) -> Verdict:
                 verdict = _finding(output, side, float(bound), value, point)
                 if worst is None or _badness(verdict) > _badness(worst):
                     worst = verdict
-    return worst or Verdict("sound", tightness=_tightness(found, lower, upper))
+    return worst or Verdict("sound", tightness=_tightness(found, lower, upper), whole=found.whole)
 
 
 def _outside(side: str, bound: float, value: Fraction) -> bool:
@@ -98,6 +100,6 @@ def _badness(verdict: Verdict) -> tuple[bool, bool, Fraction]:
 
 def _tightness(found: Evidence, lower: Array, upper: Array) -> float | None:
     width = float(sum(high - low for low, high in zip(found.least, found.greatest, strict=True)))
-    if not found.whole or width == 0:
+    if width == 0:
         return None
     return float(np.sum(upper - lower)) / width

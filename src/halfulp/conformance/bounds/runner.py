@@ -51,6 +51,9 @@ class Grade:
     by_feature: dict[str, Counter[str]] = field(default_factory=dict)
     refusals: Counter[str] = field(default_factory=Counter)
     tightness: list[float] = field(default_factory=list)
+    """Width of the bounds over width of the exact range, where that is known."""
+    looseness: list[float] = field(default_factory=list)
+    """The same over the range that the search found, for the other networks: at least the true ratio."""
     findings: list[Finding] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -61,9 +64,13 @@ class Grade:
 
     @property
     def mean_tightness(self) -> float | None:
-        """The geometric mean of bound width over exact width."""
-        finite = [value for value in self.tightness if 0 < value < math.inf]
-        return math.exp(sum(map(math.log, finite)) / len(finite)) if finite else None
+        """The geometric mean of `tightness`."""
+        return _mean(self.tightness)
+
+    @property
+    def mean_looseness(self) -> float | None:
+        """The geometric mean of `looseness`."""
+        return _mean(self.looseness)
 
     def add(self, number: int, network: Network, verdict: Verdict) -> None:
         """Count one verdict."""
@@ -74,9 +81,14 @@ class Grade:
         if verdict.status == "refused":
             self.refusals[verdict.text] += 1
         if verdict.tightness is not None:
-            self.tightness.append(verdict.tightness)
+            (self.tightness if verdict.whole else self.looseness).append(verdict.tightness)
         if verdict.status in FINDINGS:
             self.findings.append(Finding(number, network, verdict))
+
+
+def _mean(ratios: list[float]) -> float | None:
+    finite = [ratio for ratio in ratios if 0 < ratio < math.inf]
+    return math.exp(sum(map(math.log, finite)) / len(finite)) if finite else None
 
 
 def _ask(function: Verifier, path: str, lower: Any, upper: Any) -> Answer:
