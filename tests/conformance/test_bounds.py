@@ -113,9 +113,9 @@ def test_points_lie_in_the_box() -> None:
 
 
 def test_a_sound_verifier_passes() -> None:
-    grade = check_bounds("verifiers", 60, isolated=False)
+    grade = check_bounds("verifiers", 40, isolated=False)
     assert grade.passed
-    assert grade.statuses == {"sound": 60}
+    assert grade.statuses == {"sound": 40}
     assert grade.mean_tightness is not None
     assert 1.0 <= grade.mean_tightness < 2.0
 
@@ -131,7 +131,7 @@ def test_a_sound_verifier_passes() -> None:
     ],
 )
 def test_seeded_defects_are_found(defect: str, status: str, kind: str | None, tmp_path: Path) -> None:
-    grade = check_bounds(f"verifiers:{defect}", 60, isolated=False)
+    grade = check_bounds(f"verifiers:{defect}", 40, isolated=False)
     assert not grade.passed
     assert set(grade.statuses) <= {"sound", status}
     finding = grade.findings[0]
@@ -167,7 +167,7 @@ def test_odd_answers(name: str, status: str, text: str) -> None:
 
 
 def test_refusals_are_counted_and_no_finding() -> None:
-    grade = check_bounds("verifiers:refuses_max", 30, isolated=False)
+    grade = check_bounds("verifiers:refuses_max", 20, isolated=False)
     assert grade.passed
     assert grade.refusals["NotImplementedError: MaxPool"] == grade.statuses["refused"] > 0
 

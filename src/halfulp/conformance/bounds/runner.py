@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from halfulp.conformance.bounds.drawing import draw
 from halfulp.conformance.bounds.judge import Answer, Verdict, judge
 from halfulp.conformance.bounds.network import Network, features, onnx_model
-from halfulp.conformance.bounds.search import evidence
+from halfulp.conformance.bounds.search import Evidence, evidence
 from halfulp.conformance.bounds.shrinking import smaller
 from halfulp.conformance.bounds.verifiers import Verifier, verifier
 
@@ -176,6 +177,13 @@ def _asker(name: str, isolated: bool, timeout: float) -> Iterator[Callable[[Netw
             child.stop()
 
 
+@lru_cache(maxsize=1024)
+def _case(seed: int, number: int) -> tuple[Network, Evidence]:
+    """A network and what is known about it: kept, since every verifier gets the same ones."""
+    network = draw(seed, number)
+    return network, evidence(network, number)
+
+
 def check_bounds(
     name: str,
     networks: int = 100,
@@ -193,8 +201,8 @@ def check_bounds(
         for number in range(networks):
             if time_limit is not None and time.monotonic() - start > time_limit:
                 break
-            network = draw(seed, number)
-            grade.add(number, network, judge(network, evidence(network, number), ask(network)))
+            network, found = _case(seed, number)
+            grade.add(number, network, judge(network, found, ask(network)))
             if progress is not None:
                 progress(number + 1, networks)
         grade.findings = _representative(grade.findings, ask)
