@@ -60,3 +60,18 @@ def test_a_wrong_name(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bounds_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--mode", "bounds,vjp", "halfulp"]) == 2
     assert "--mode bounds: must be one of forward, jvp, vjp" in capsys.readouterr().err
+
+
+def test_options_without_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--mode", "bounds", "verifiers", "--junit", str(tmp_path / "x.xml")]) == 2
+    assert capsys.readouterr().err == "halfulp check: --junit: has no meaning with --mode bounds\n"
+    assert main(["check", "--mode", "bounds", "verifiers", "--fail-on", "ulps>2"]) == 2
+    expected = "halfulp check: --fail-on ulps>2: must be any or none with --mode bounds\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_fail_on_none(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "--mode", "bounds", "verifiers:nan", "--cases", "2", "--jobs", "0", "--quiet"]
+    assert main(arguments) == 1
+    assert main([*arguments, "--fail-on", "none"]) == 0
+    assert "2 malformed" in capsys.readouterr().out

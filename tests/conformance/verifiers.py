@@ -197,6 +197,10 @@ def refuses_max(path: str, lower: Array, upper: Array) -> Interval:
     return bounds(path, lower, upper)
 
 
+def refuses_all(path: str, lower: Array, upper: Array) -> Interval:
+    raise NotImplementedError
+
+
 def dies(path: str, lower: Array, upper: Array) -> Interval:
     os._exit(7)
 

@@ -20,8 +20,21 @@ def torch_module(path: str) -> Any:
     for node in model.graph.node:
         attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
         numbers = [torch.tensor(np.array(tensors[name])) for name in node.input if name in tensors]
+        if node.op_type == "Conv":
+            layers += _padding(torch, attributes)
         layers.append(_layer(torch, node.op_type, attributes, numbers))
     return torch.nn.Sequential(*layers).eval()
+
+
+def _padding(torch: Any, attributes: dict[str, Any]) -> list[Any]:
+    """Zeros in a layer of their own where they differ before and after; `attributes` then has none."""
+    ndim = len(attributes["kernel_shape"])
+    before, after = attributes["pads"][:ndim], attributes["pads"][ndim:]
+    if before == after:
+        return []
+    attributes["pads"] = [0] * 2 * ndim
+    sides = [side for pair in zip(reversed(before), reversed(after), strict=True) for side in pair]
+    return [getattr(torch.nn, f"ZeroPad{ndim}d")(tuple(sides))]
 
 
 def _layer(torch: Any, kind: str, attributes: dict[str, Any], numbers: list[Any]) -> Any:

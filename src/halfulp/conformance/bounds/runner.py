@@ -60,8 +60,8 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        """Whether no answer was wrong. A refusal is not."""
-        return not any(self.statuses[status] for status in FINDINGS)
+        """Whether no answer was wrong, and there was one. A refusal is not wrong."""
+        return self.statuses["sound"] > 0 and not any(self.statuses[status] for status in FINDINGS)
 
     @property
     def mean_tightness(self) -> float | None:
