@@ -31,7 +31,12 @@ def test_a_sound_verifier(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_one_with_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report, scripts = tmp_path / "report.json", tmp_path / "scripts"
     command = ["check", "--mode", "bounds", "verifiers:include_pad", "verifiers", "--cases", "30", "--jobs", "0"]
-    assert main([*command, "--json", str(report), "--scripts", str(scripts)]) == 1
+    table = tmp_path / "table.md"
+    assert main([*command, "--json", str(report), "--scripts", str(scripts), "--markdown", str(table)]) == 1
+    rows = table.read_text(encoding="utf-8").splitlines()
+    assert rows[0].startswith("30 networks, seed 0, ")
+    assert [row.split(" | ")[0] for row in rows[4:6]] == ["| verifiers:include_pad", "| verifiers"]
+    assert any(row.startswith("| avg: count_include_pad=False | ") for row in rows)
     printed = capsys.readouterr().out
     assert "unsound, network" in printed
     assert "from halfulp.conformance.bounds import Layer, Network, onnx_model" in printed

@@ -159,6 +159,13 @@ def one_ulp_float32(path: str, lower: Array, upper: Array) -> Interval:
     return np.nextafter(low.astype(np.float32), np.float32(np.inf)), high
 
 
+def halfulp_one_ulp(path: str, lower: Array, upper: Array) -> Interval:
+    import halfulp.bounds as hb
+
+    result = hb.bounds(hb.load(path), hb.Box(lower, upper), method="ibp", arithmetic="real")
+    return result.lower, np.nextafter(np.asarray(result.upper), -np.inf)
+
+
 def zero_padding(path: str, lower: Array, upper: Array) -> Interval:
     return _rounded(_interval(path, lower, upper, "zero padding"))
 

@@ -11,13 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from halfulp.conformance.bounds.judge import STATUSES
+from halfulp.conformance.bounds.markdown import to_markdown, version_of
 from halfulp.conformance.bounds.runner import Grade, check_bounds
 from halfulp.conformance.bounds.script import script
 
 __all__ = ["run", "to_data"]
 
 
-_FOREIGN = ("op", "dtype", "junit", "report", "markdown", "journal", "scheduler", "memory_limit")
+_FOREIGN = ("op", "dtype", "junit", "report", "journal", "scheduler", "memory_limit")
 """Options of the other modes, without a meaning here."""
 
 
@@ -36,6 +37,8 @@ def run(options: Any, console: Console) -> int:
         _print(grade, console, options)
     if options.json:
         options.json.write_text(json.dumps([to_data(grade) for grade in grades], indent=1), encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(to_markdown(grades), encoding="utf-8")
     if options.scripts:
         _write_scripts(grades, options.scripts)
     return 0 if options.fail_on == "none" or all(grade.passed for grade in grades) else 1
@@ -90,6 +93,7 @@ def to_data(grade: Grade) -> dict[str, Any]:
     """A grade as plain data."""
     return {
         "subject": grade.name,
+        "version": version_of(grade.name),
         "mode": "bounds",
         "seed": grade.seed,
         "networks": grade.networks,
