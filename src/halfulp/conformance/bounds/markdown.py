@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import importlib.metadata
+from collections import Counter
 
 from halfulp.conformance.bounds.runner import FINDINGS, Grade
 
@@ -56,6 +57,6 @@ def to_markdown(grades: list[Grade]) -> str:
 
 
 def _share(grade: Grade, feature: str) -> str:
-    counts = grade.by_feature.get(feature, {})
-    answered = sum(counts.values()) - counts.get("refused", 0)
-    return f"{sum(counts.get(status, 0) for status in FINDINGS)} of {answered}" if answered else ""
+    counts: Counter[str] = grade.by_feature.get(feature, Counter())
+    answered = sum(counts.values()) - counts["refused"]
+    return f"{sum(counts[status] for status in FINDINGS)} of {answered}" if answered else ""
