@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from halfulp.bounds import _vnnlib
+from halfulp.bounds import _vnnlib, _vnnlib_text
 from halfulp.bounds._vnnlib import Inequality, parse_property, read_property
 from halfulp.errors import ModelError
 
@@ -187,7 +187,7 @@ def test_long_conjunctions_take_linear_time() -> None:
 
 
 def test_large_assertions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_vnnlib, "NODES", 1000)
+    monkeypatch.setattr(_vnnlib_text, "NODES", 1000)
     with pytest.raises(ModelError, match=r"one assertion has more than 1000 words \[L1\]"):
         parse_property(HEAD + BOX + "(assert (and " + "(<= Y_0 1) " * 1000 + "))")
 

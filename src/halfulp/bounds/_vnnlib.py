@@ -13,42 +13,30 @@ Every limit below is checked before memory or time is spent, so that a hostile f
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from halfulp.bounds._vnnlib_text import Node, Reader, cropped
 from halfulp.errors import ModelError
 
 __all__ = ["Inequality", "VnnCase", "VnnProperty", "parse_property", "read_property"]
 
 BYTES = 1 << 26
 """The largest file, unpacked."""
-DEPTH = 64
-"""The deepest nesting of parentheses."""
-DIGITS = 2000
-"""The longest number, and the largest exponent."""
 CLAUSES = 1 << 16
 """The most alternatives after `and` and `or` have been multiplied out."""
 ATOMS = 1 << 19
 """The most inequalities in all of them together."""
 SIDES = 1 << 24
 """The most bounds of inputs, over all boxes."""
-NODES = 1 << 22
-"""The most words and lists in one assertion."""
-BITS = 1 << 15
-"""The longest numerator or denominator that arithmetic on numbers may reach."""
-
-_TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_VARIABLE = re.compile(r"([XY])_(0|[1-9]\d*)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -117,20 +105,6 @@ class VnnProperty:
         return matrix, bound
 
 
-class _Node(NamedTuple):
-    """A word, or a list in parentheses, and where it starts."""
-
-    at: int
-    value: str | list[Any]
-
-
-class _Linear(NamedTuple):
-    """A linear term: coefficients by variable, and a constant."""
-
-    coefficients: dict[str, Fraction]
-    constant: Fraction
-
-
 class _Atom(NamedTuple):
     """``coefficients · variables <= bound``."""
 
@@ -142,148 +116,17 @@ class _Atom(NamedTuple):
 _Clause = list[_Atom]
 
 
-class _Parser:
-    """One text. Every refusal names the line."""
-
-    def __init__(self, text: str, name: str) -> None:
-        self.text, self.name = text, name
-        self.counts = {"X": 0, "Y": 0}
-        self.declared: set[str] = set()
-
-    def refuse(self, at: int, rule: str, label: str) -> NoReturn:
-        line = self.text.count("\n", 0, at) + 1
-        raise ModelError("vnnlib", f"{self.name}, line {line}", rule, label)
-
-    # Text to lists
-
-    def forms(self) -> Iterator[_Node]:
-        """The lists at the top level, one after another."""
-        stack: list[_Node] = []
-        nodes = 0
-        for match in _TOKEN.finditer(self.text):
-            word, at = match.group(), match.start()
-            if word[0] == ";":
-                continue
-            if word == "(":
-                if len(stack) == DEPTH:
-                    self.refuse(at, f"parentheses nest deeper than {DEPTH}", "L1")
-                stack.append(_Node(at, []))
-                continue
-            if not stack:
-                self.refuse(at, f"{_short(word)} stands outside of parentheses", "L1")
-            nodes += 1
-            if nodes > NODES:
-                self.refuse(at, f"one assertion has more than {NODES} words", "L1")
-            node = stack.pop() if word == ")" else _Node(at, word)
-            if stack:
-                stack[-1].value.append(node)  # type: ignore[union-attr]
-            else:
-                yield node
-                nodes = 0
-        if stack:
-            self.refuse(stack[0].at, "this parenthesis is never closed", "L1")
-
-    def words(self, node: _Node) -> tuple[str, list[_Node]]:
-        """The head of a list, and the rest."""
-        if isinstance(node.value, str) or not node.value or not isinstance(node.value[0].value, str):
-            self.refuse(node.at, "a list must start with a word", "L1")
-        return node.value[0].value, node.value[1:]
-
-    # Declarations
-
-    def declare(self, node: _Node, rest: list[_Node]) -> None:
-        plain = [part.value for part in rest]
-        if len(plain) == 3 and plain[1] == []:  # declare-fun X_0 () Real
-            del plain[1]
-        if len(plain) != 2 or not isinstance(plain[0], str) or plain[1] != "Real":
-            self.refuse(node.at, "a declaration is (declare-const NAME Real)", "L2")
-        match = _VARIABLE.fullmatch(plain[0])
-        if match is None:
-            self.refuse(node.at, f"{_short(plain[0])} is not a name X_0, X_1, … or Y_0, Y_1, …", "L2")
-        if plain[0] in self.declared:
-            self.refuse(node.at, f"{plain[0]} is declared twice", "L2")
-        self.declared.add(plain[0])
-        self.counts[match.group(1)] += 1
-
-    def check_declared(self) -> None:
-        for letter, count in self.counts.items():
-            if count == 0:
-                self.refuse(len(self.text), f"no variable {letter}_0 is declared", "L2")
-            missing = next((i for i in range(count) if f"{letter}_{i}" not in self.declared), None)
-            if missing is not None:
-                rule = f"{letter}_{missing} is not declared, but {count} variables {letter}_… are; number them from 0"
-                self.refuse(len(self.text), rule, "L2")
-
-    # Terms
-
-    def number(self, word: str, at: int) -> Fraction:
-        if len(word) > DIGITS:
-            self.refuse(at, f"a number has more than {DIGITS} characters", "L3")
-        _, _, exponent = word.lower().partition("e")
-        if exponent and abs(int(exponent)) > DIGITS:
-            self.refuse(at, f"the exponent of {_short(word)} is larger than {DIGITS}", "L3")
-        return Fraction(word)
-
-    def term(self, node: _Node) -> _Linear:
-        if isinstance(node.value, str):
-            if node.value in self.declared:
-                return _Linear({node.value: Fraction(1)}, Fraction(0))
-            if _NUMBER.fullmatch(node.value):
-                return _Linear({}, self.number(node.value, node.at))
-            if _VARIABLE.fullmatch(node.value):
-                self.refuse(node.at, f"{node.value} is not declared", "L2")
-            self.refuse(node.at, f"{_short(node.value)} is neither a declared variable nor a number", "L3")
-        head, rest = self.words(node)
-        terms = [self.term(part) for part in rest]
-        if head in ("+", "-") and terms:
-            return self.sum(node, head, terms)
-        if head == "*" and terms:
-            return self.product(node, terms)
-        if head != "/" or len(terms) != 2 or terms[1].coefficients or not terms[1].constant:
-            self.refuse(node.at, f"({_cropped(head)} …) is not a linear term of +, -, * and / by a number", "L3")
-        return self.scaled(node, terms[0], 1 / terms[1].constant)
-
-    def sized(self, node: _Node, number: Fraction) -> Fraction:
-        if max(number.numerator.bit_length(), number.denominator.bit_length()) > BITS:
-            self.refuse(node.at, f"a number grows beyond {BITS} bits", "L3")
-        return number
-
-    def scaled(self, node: _Node, term: _Linear, factor: Fraction) -> _Linear:
-        coefficients = {name: self.sized(node, c * factor) for name, c in term.coefficients.items()}
-        return _Linear(coefficients, self.sized(node, term.constant * factor))
-
-    def sum(self, node: _Node, head: str, terms: list[_Linear]) -> _Linear:
-        if head == "-" and len(terms) == 1:
-            return self.scaled(node, terms[0], Fraction(-1))
-        coefficients, constant = dict(terms[0].coefficients), terms[0].constant
-        sign = 1 if head == "+" else -1
-        for term in terms[1:]:
-            constant = self.sized(node, constant + sign * term.constant)
-            for name, coefficient in term.coefficients.items():
-                total = coefficients.get(name, Fraction(0)) + sign * coefficient
-                coefficients[name] = self.sized(node, total)
-        return _Linear(coefficients, constant)
-
-    def product(self, node: _Node, terms: list[_Linear]) -> _Linear:
-        variables = [term for term in terms if term.coefficients]
-        if len(variables) > 1:
-            self.refuse(node.at, "a product of two variables is not linear", "L3")
-        if len(terms) > DEPTH:
-            self.refuse(node.at, f"a product has more than {DEPTH} factors", "L3")
-        result = variables[0] if variables else _Linear({}, Fraction(1))
-        for term in terms:
-            if not term.coefficients:
-                result = self.scaled(node, result, term.constant)
-        return result
+class _Parser(Reader):
+    """From assertions to cases."""
 
     # Formulas, as an or of clauses
 
-    def formula(self, node: _Node) -> list[_Clause]:
+    def formula(self, node: Node) -> list[_Clause]:
         head, rest = self.words(node)
         if head in ("<=", ">="):
             return [[self.atom(node, head, rest)]]
         if head not in ("and", "or") or not rest:
-            self.refuse(node.at, f"({_cropped(head)} …) is not and, or, <= or >= with operands", "L3")
+            self.refuse(node.at, f"({cropped(head)} …) is not and, or, <= or >= with operands", "L3")
         parts = [self.formula(part) for part in rest]
         if head == "or":
             clauses = [clause for part in parts for clause in part]
@@ -305,7 +148,7 @@ class _Parser:
         if clauses > CLAUSES or atoms > ATOMS:
             self.refuse(at, f"more than {CLAUSES} alternatives or {ATOMS} inequalities when multiplied out", "L5")
 
-    def atom(self, node: _Node, head: str, rest: list[_Node]) -> _Atom:
+    def atom(self, node: Node, head: str, rest: list[Node]) -> _Atom:
         if len(rest) != 2:
             self.refuse(node.at, f"{head} takes two terms", "L3")
         first, second = self.term(rest[0]), self.term(rest[1])
@@ -332,7 +175,7 @@ class _Parser:
             elif head == "assert" and len(rest) == 1:
                 parts.append(self.formula(rest[0]))
             else:
-                self.refuse(node.at, f"({_cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "L1")
+                self.refuse(node.at, f"({cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "L1")
         self.check_declared()
         common = [atom for part in parts if len(part) == 1 for atom in part[0]]
         choices = self.conjunction(len(self.text), [part for part in parts if len(part) > 1])
@@ -392,14 +235,6 @@ class _Parser:
 
 def _output(atom: _Atom) -> bool:
     return next(iter(atom.coefficients))[0] == "Y"
-
-
-def _cropped(word: str) -> str:
-    return word if len(word) <= 40 else word[:37] + "..."
-
-
-def _short(word: str) -> str:
-    return repr(_cropped(word))
 
 
 def parse_property(text: str, name: str = "text") -> VnnProperty:
