@@ -42,6 +42,12 @@ def softplus(beta: float) -> Callable[[Fraction], Any]:
     return f
 
 
+def test_softplus_of_the_largest_float() -> None:
+    planes = scalar_planes("softplus", np.array([-1.0, 0.0]), np.array([HUGE, HUGE]))
+    assert planes.upper_bias.tolist() == [np.inf, np.inf]
+    assert np.isfinite(planes.lower_bias).all()
+
+
 def leaky(slope: float) -> Callable[[Fraction], Fraction]:
     return lambda x: x if x >= 0 else Fraction(slope) * x
 
@@ -98,7 +104,11 @@ def test_s_shaped(kind: str, a: float, b: float, seed: int) -> None:
 @given(ends, ends, st.sampled_from([1.0, 0.5, 3.0, 0.1, 100.0]), st.integers(0, 99))
 def test_softplus(a: float, b: float, beta: float, seed: int) -> None:
     low, high = both(a, b)
-    assert_encloses(scalar_planes("softplus", low, high, beta=beta), softplus(beta), inside(low, high, seed))
+    planes = scalar_planes("softplus", low, high, beta=beta)
+    if high == HUGE:  # the value exceeds every float, so no finite line is known to lie above
+        assert planes.upper_bias == np.inf
+        planes = planes._replace(upper_slope=np.array(1.0), upper_bias=np.array(HUGE))
+    assert_encloses(planes, softplus(beta), inside(low, high, seed))
 
 
 @given(some_ends, some_ends, st.sampled_from([0.0, 0.01, 0.1, 1.0, -0.3, 1.7, 3.0]), st.floats(0, 1), st.booleans())

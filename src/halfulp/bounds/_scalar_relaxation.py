@@ -228,7 +228,7 @@ def scalar_planes(kind: str, lower: Floats, upper: Floats, **params: float | Flo
 
     `kind` is a name of `SCALAR_RELAXATIONS`. Parameters: `relu(alpha=None)`, `leaky_relu(slope=0.01, alpha=None)`,
     `clip(minimum=-inf, maximum=inf)`, `softplus(beta=1.0)`. `alpha` in [0, 1], an array, chooses the lower slope of a
-    rectifier between its two branches.
+    rectifier between its two branches. An upper bias is infinite where the function exceeds every float64.
 
     >>> lines = scalar_planes("relu", np.array([-1.0]), np.array([3.0]))
     >>> [float(part[0]) for part in lines]
