@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from halfulp import geometry, spec
 from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
-from halfulp.errors import DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
+from halfulp.errors import CertificateError, DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
 from halfulp.functional._source import functions
@@ -49,6 +49,7 @@ __all__ = [
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "AvgPool",
+    "CertificateError",
     "Conv",
     "ConvTranspose",
     "Curvature",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "CONSTRAINTS",
+    "CertificateError",
     "DTypeError",
     "HalfulpError",
     "ModelError",
@@ -102,6 +103,14 @@ CONSTRAINTS: dict[str, str] = {
     "O7": "a call gives one array for every input, of the declared type and shape",
     "O8": "a model runs on the CPU",
     "O9": "the inputs of a node fit its operator",
+    # Bounds
+    "V1": "a box has finite bounds, no lower one above its upper one",
+    "V2": "a box or a point has the shape of the network's input, a property that of its output",
+    "V3": "every operator of a network is one that can be bounded",
+    "V4": "method, arithmetic and time limit are ones that exist",
+    "V5": "no value of the network overflows on the box",
+    "V6": "a property is made of linear inequalities with finite numbers",
+    "V7": "a certificate is whole, belongs to the network, and every line of it holds exactly",
     # Properties in VNN-LIB form
     "L1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
     "L2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
@@ -156,3 +165,7 @@ class TapeError(HalfulpError, ValueError):
 
 class ModelError(HalfulpError, ValueError):
     """An ONNX model that is malformed or outside of what halfulp computes, or a call that does not fit it."""
+
+
+class CertificateError(HalfulpError, ValueError):
+    """A certificate of bounds that is malformed, belongs to something else, or claims what does not hold."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.onnx._node import Node
 from halfulp.onnx._tensors import array_of, dtype_of
-from halfulp.onnx.operators import OPERATORS
+from halfulp.onnx.operators import OPERATORS, Builder
 
 OLDEST_OPSET = 6
 _PROTOBUF_LIMIT = 2**31
@@ -49,12 +49,12 @@ class Program(NamedTuple):
     """The bytes of all initializers and constants."""
 
 
-def read(source: Any, max_bytes: int) -> Program:
-    """A program from a path, the bytes of a file or a ``ModelProto``."""
+def read(source: Any, max_bytes: int, operators: Mapping[str, Builder] = OPERATORS) -> Program:
+    """A program from a path, the bytes of a file or a ``ModelProto``, made of these operators."""
     if isinstance(source, onnx.ModelProto):
-        return program_of(source, None, max_bytes)
+        return program_of(source, None, max_bytes, operators)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return program_of(_parse(bytes(source)), None, max_bytes)
+        return program_of(_parse(bytes(source)), None, max_bytes, operators)
     path = Path(os.fspath(source))
     try:
         if not path.is_file():
@@ -66,7 +66,7 @@ def read(source: Any, max_bytes: int) -> Program:
         if isinstance(error, ModelError):
             raise
         raise ModelError("load", f"path={str(path)!r}", f"cannot be read: {error}", "O1") from error
-    return program_of(_parse(data), path.parent, max_bytes)
+    return program_of(_parse(data), path.parent, max_bytes, operators)
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
@@ -78,7 +78,9 @@ def _parse(data: bytes) -> onnx.ModelProto:
     return model
 
 
-def program_of(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> Program:
+def program_of(
+    model: onnx.ModelProto, folder: Path | None, max_bytes: int, operators: Mapping[str, Builder] = OPERATORS
+) -> Program:
     """Check a model from its head to its outputs."""
     if not model.HasField("graph") or model.ir_version < 1:
         raise ModelError("load", "model", "has no graph: it is not a whole ONNX model", "O1")
@@ -98,7 +100,7 @@ def program_of(model: onnx.ModelProto, folder: Path | None, max_bytes: int) -> P
     defined = [*constants, *(value.name for value in inputs)]
     if len(set(defined)) != len(defined):
         raise ModelError("model", f"inputs={[value.name for value in inputs]}", "every name must be used once", "O4")
-    steps, held = _steps(graph, opset, set(defined), folder, max_bytes, loaded)
+    steps, held = _steps(graph, opset, set(defined), folder, max_bytes, loaded, operators)
     outputs = tuple(value.name for value in graph.output)
     made = set(defined).union(*(step.node.outputs for step in steps))
     for name in outputs:
@@ -133,7 +135,13 @@ def _input(value: onnx.ValueInfoProto) -> Input:
 
 
 def _steps(
-    graph: onnx.GraphProto, opset: int, known: set[str], folder: Path | None, max_bytes: int, loaded: int
+    graph: onnx.GraphProto,
+    opset: int,
+    known: set[str],
+    folder: Path | None,
+    max_bytes: int,
+    loaded: int,
+    operators: Mapping[str, Builder],
 ) -> tuple[tuple[Step, ...], int]:
     """The nodes, ready to run, and the bytes of all constants with theirs."""
     later = {name for proto in graph.node for name in proto.output if name}
@@ -141,7 +149,7 @@ def _steps(
     for position, proto in enumerate(graph.node):
         node = Node(proto, position, opset, max_bytes, folder, loaded)
         _check_names(node, known, later)
-        steps.append(Step(node, build(node, proto)))
+        steps.append(Step(node, build(node, proto, operators)))
         loaded = node.loaded
         known.update(name for name in node.outputs if name)
     return tuple(steps), loaded
@@ -162,15 +170,15 @@ def _check_names(node: Node, known: set[str], later: set[str]) -> None:
             raise node.refusal(f"output {name!r}", "is defined a second time", "O4")
 
 
-def build(node: Node, proto: onnx.NodeProto) -> Callable[..., Any]:
+def build(node: Node, proto: onnx.NodeProto, operators: Mapping[str, Builder] = OPERATORS) -> Callable[..., Any]:
     """The function of a node, or the error that names the node, and the attribute if one is at fault."""
-    if proto.domain not in ("", "ai.onnx") or node.operator not in OPERATORS:
+    if proto.domain not in ("", "ai.onnx") or node.operator not in operators:
         domain = f" of domain {proto.domain!r}" if proto.domain else ""
-        known = ", ".join(OPERATORS)
+        known = ", ".join(operators)
         raise node.refusal(f"operator {node.operator!r}{domain}", f"is not computed; these are: {known}", "O2")
     _check_counts(node)
     try:
-        function = OPERATORS[node.operator](node)
+        function = operators[node.operator](node)
     except ModelError:
         raise
     except HalfulpError as error:

@@ -1,0 +1,180 @@
+"""ONNX models as networks: the reader of :mod:`halfulp.onnx`, with a few more operators, run on a traced value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from halfulp.autograd import ops
+from halfulp.autograd.traced import strip
+from halfulp.bounds import _curves
+from halfulp.bounds._lowering import LOWERINGS, Builder, Ids
+from halfulp.bounds._maps import Scale
+from halfulp.bounds._network import Network
+from halfulp.bounds._tracing import Symbol, trace
+from halfulp.errors import ModelError
+from halfulp.onnx._model import DEFAULT_LIMIT, Model
+from halfulp.onnx._node import Node
+from halfulp.onnx._reading import Program, Step, read
+from halfulp.onnx.operators import OPERATORS, elementwise, normalization
+
+
+def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Network:
+    """The network of an ONNX model: a path, the bytes of a file or a ``ModelProto``.
+
+    The model has one input of fixed sizes (a free batch size becomes 1) and one output. An operator that cannot be
+    bounded is a :class:`halfulp.ModelError` that names the node.
+
+    >>> import halfulp.bounds as hb, onnx.parser
+    >>> proto = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
+    ... demo (float[1, 1, 4, 4] x) => (float[1, 1, 2, 2] y)
+    ... { y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) }''')
+    >>> hb.load(proto)
+    Network(float32 (1, 1, 4, 4) -> (1, 1, 2, 2); 2 nodes: input, max_pool2d)
+    """
+    program = read(source, max_bytes, _operators())
+    if len(program.inputs) != 1 or len(program.outputs) != 1:
+        found = f"{len(program.inputs)} inputs, {len(program.outputs)} outputs"
+        raise ModelError("load", found, "a network has one input and one output", "V3")
+    (given,) = program.inputs
+    shape: Any = tuple(1 if axis == 0 and not isinstance(n, int) else n for axis, n in enumerate(given.shape or ("?",)))
+    if not all(isinstance(n, int) for n in shape) or given.shape is None:
+        raise ModelError("load", f"input {given.name!r} shape={given.shape}", "every size must be fixed", "V3")
+    return trace(lambda x: _run(program, x), shape, given.dtype, "load")
+
+
+def _run(program: Program, x: Symbol) -> Any:
+    """The model on a traced value; the builder knows the node that is being read."""
+
+    def named(step: Step) -> Step:
+        def function(*arguments: Any) -> Any:
+            x.builder.label = f"{step.node.label}"
+            output = step.function(*arguments)
+            x.builder.label = ""
+            return output
+
+        return Step(step.node, function)
+
+    return Model(program._replace(steps=tuple(named(step) for step in program.steps)))(x)
+
+
+def _operators() -> dict[str, Any]:
+    return {**_MORE, **OPERATORS}
+
+
+def _sub(node: Node) -> Callable[..., Any]:
+    return elementwise._binary(node, ops.sub)
+
+
+def _div(node: Node) -> Callable[..., Any]:
+    return elementwise._binary(node, ops.div)
+
+
+def _leaky_relu(node: Node) -> Callable[..., Any]:
+    slope = node.number("alpha", 0.01)
+    return lambda x: _curves.leaky_relu(x, np.asarray(slope, dtype=np.float32)[()])
+
+
+def _simple(function: Callable[[Any], Any]) -> Callable[[Node], Callable[..., Any]]:
+    return lambda node: function
+
+
+def _slice(node: Node) -> Callable[..., Any]:
+    if node.opset < 10:
+        starts, ends, axes = (node.integers(name) for name in ("starts", "ends", "axes"))
+        return lambda x: _sliced(node, x, starts or (), ends or (), axes, None)
+
+    def run(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+        given = [None if a is None else node.concrete(a, "slice").tolist() for a in (starts, ends, axes, steps)]
+        return _sliced(node, x, given[0] or (), given[1] or (), given[2], given[3])
+
+    return run
+
+
+def _sliced(node: Node, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
+    ndim = len(x.shape)
+    key: list[slice] = [slice(None)] * ndim
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or any(not -ndim <= a < ndim for a in axes):
+        raise node.refusal(f"starts={list(starts)}", "needs one start, end, axis and step for each axis", "O9")
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = x.shape[axis]
+        # A negative step that runs past the front has no end that Python's slice could name by a number.
+        stop = None if step < 0 and end < -size else end
+        key[axis] = slice(start, stop, step)
+    return ops.index(x, tuple(key))
+
+
+def _squeeze(node: Node) -> Callable[..., Any]:
+    fixed = node.integers("axes") if node.opset < 13 else None
+
+    def run(x: Any, axes: Any = None) -> Any:
+        chosen = fixed if axes is None else node.concrete(axes, "axes").tolist()
+        ndim = len(x.shape)
+        drop = {a % ndim for a in chosen} if chosen is not None else {a for a in range(ndim) if x.shape[a] == 1}
+        if any(x.shape[a] != 1 for a in drop):
+            raise node.refusal(f"axes={sorted(drop)}", f"must have size 1 in an input of shape {x.shape}", "O9")
+        return ops.reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in drop))
+
+    return run
+
+
+def _unsqueeze(node: Node) -> Callable[..., Any]:
+    fixed = node.integers("axes") if node.opset < 13 else None
+
+    def run(x: Any, axes: Any = None) -> Any:
+        chosen = fixed if axes is None else node.concrete(axes, "axes").tolist()
+        sizes = list(x.shape)
+        ndim = len(sizes) + len(chosen or ())
+        for axis in sorted(a % ndim for a in chosen or ()):
+            sizes.insert(axis, 1)
+        return ops.reshape(x, tuple(sizes))
+
+    return run
+
+
+_MORE: dict[str, Callable[[Node], Callable[..., Any]]] = {
+    "Div": _div,
+    "LeakyRelu": _leaky_relu,
+    "Sigmoid": _simple(ops.sigmoid),
+    "Slice": _slice,
+    "Softplus": _simple(_curves.softplus),
+    "Squeeze": _squeeze,
+    "Sub": _sub,
+    "Tanh": _simple(ops.tanh),
+    "Unsqueeze": _unsqueeze,
+}
+"""Operators that can be bounded, besides those that :mod:`halfulp.onnx` computes."""
+
+
+def lower_normalize(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    """Batch normalization with constant parameters: x * factor + bias, where both are rounded to float64."""
+    x, scale, shift = values
+    if ids[0] is None or ids[1] is not None or ids[2] is not None:
+        raise builder.refusal(op.name, "the scale, shift, mean and variance must be constants")
+    shape = (1, -1, *(1,) * (len(x.shape) - 2))
+    parameters = (scale, shift, op.mean, op.variance)
+    slope, offset, mean, variance = (builder.constant(strip(a), op.name).reshape(shape) for a in parameters)
+    if (variance + op.epsilon <= 0).any():
+        raise builder.refusal(op.name, "variance + epsilon must be positive")
+    factor = slope / np.sqrt(variance + op.epsilon)
+    target = tuple(output.shape)
+    return builder.add(
+        op.name,
+        "affine",
+        [ids[0]],
+        target,
+        maps=(Scale(np.broadcast_to(factor, target).copy()),),
+        bias=np.broadcast_to(offset - mean * factor, target).copy(),
+        operator=op,
+        constants=(None, strip(scale), strip(shift)),
+        roundings=8,
+        spread=np.broadcast_to(np.abs(offset) + np.abs(mean * factor), target).copy(),
+    )
+
+
+LOWERINGS[normalization.Normalize] = lower_normalize
+LOWERINGS[elementwise.Clip] = LOWERINGS[_curves.Clip]
