@@ -1,0 +1,178 @@
+"""Certificates: the slopes and intermediate bounds of a proof as dyadic numbers, in JSON with hexadecimal floats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from halfulp.bounds._arithmetic import TRANSCENDENTAL
+from halfulp.bounds._backward import State, rectifier, slopes_of
+from halfulp.bounds._box import Box
+from halfulp.bounds._maps import Array
+from halfulp.bounds._network import Network
+from halfulp.bounds._property import Property
+from halfulp.errors import CertificateError
+
+FORMAT = "halfulp bounds certificate"
+
+
+class Leaf(NamedTuple):
+    """A part of the box with everything that proves it."""
+
+    state: State
+    cuts: tuple[tuple[int, int, int, float], ...]
+    splits: dict[int, tuple[Array, Array]]
+    alphas: dict[int, Array]
+    betas: dict[int, Array]
+
+
+class Certificate:
+    """A proof that can be saved, sent and replayed with exact arithmetic by :func:`halfulp.bounds.replay`."""
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        self.content = content
+
+    @classmethod
+    def load(cls, path: Any) -> Certificate:
+        """Read a certificate from a file."""
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise CertificateError("certificate", f"path={str(path)!r}", f"cannot be read: {error}", "V7") from error
+        if not isinstance(content, dict):
+            raise CertificateError("certificate", f"path={str(path)!r}", "must hold one JSON object", "V7")
+        return cls(content)
+
+    def save(self, path: Any) -> None:
+        """Write the certificate to a file."""
+        Path(path).write_text(json.dumps(self.content, separators=(",", ":"), sort_keys=True) + "\n", encoding="utf-8")
+
+    def __repr__(self) -> str:
+        leaves = len(self.content.get("leaves", ()))
+        return f"Certificate({self.content.get('arithmetic')}; {leaves} leaves)"
+
+
+def sealed(content: dict[str, Any]) -> Certificate:
+    """A certificate with the checksum of its content."""
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    return Certificate({**content, "checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def _head(network: Network, box: Box, arithmetic: str) -> dict[str, Any]:
+    for node in network:
+        if node.kind == "smooth" or node.spread is not None or node.function in TRANSCENDENTAL:
+            rule = "has no rational value, and a certificate is checked with rationals alone"
+            raise CertificateError("certificate", f"node {node.name!r}", rule, "V7")
+    return {
+        "format": FORMAT,
+        "version": 1,
+        "network": network.digest(),
+        "arithmetic": arithmetic,
+        "box": {"lower": hexes(box.lower), "upper": hexes(box.upper)},
+    }
+
+
+def hexes(values: Any) -> list[str]:
+    """Floats as exact text."""
+    return [float(v).hex() for v in np.asarray(values).reshape(-1)]
+
+
+def _ranges(state: State) -> dict[str, Any]:
+    """Bounds of nodes that are tighter than intervals: the cells, and both ends."""
+    from halfulp.bounds._forward import step
+
+    found: dict[str, Any] = {}
+    for position, node in enumerate(state.network.nodes[1:], 1):
+        if state.tight[position] or node.kind not in ("affine", "product") or node.operator is None:
+            continue
+        interval = step(node, [state.ranges[i] for i in node.inputs], state.arithmetic).range
+        now = state.ranges[position]
+        cells = np.flatnonzero(((now.lower > interval.lower) | (now.upper < interval.upper)).reshape(-1))
+        if cells.size:
+            found[str(position)] = {
+                "cells": cells.tolist(),
+                "lower": hexes(now.lower.reshape(-1)[cells]),
+                "upper": hexes(now.upper.reshape(-1)[cells]),
+            }
+    return found
+
+
+def _planes(state: State) -> dict[str, Any]:
+    """The slopes of every node that is not affine, where they are not 0."""
+    found = {}
+    for position, node in enumerate(state.network.nodes):
+        if node.kind not in ("curve", "max"):
+            continue
+        line = state.line(position)
+        found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
+    return found
+
+
+def _sparse(values: Any) -> dict[str, Any]:
+    flat = np.asarray(values).reshape(-1)
+    cells = np.flatnonzero(flat)
+    return {"cells": cells.tolist(), "values": hexes(flat[cells])}
+
+
+def _rows(state: State, alphas: dict[int, Array], count: int) -> list[dict[str, Any]]:
+    """The lower slopes that each row has for itself."""
+    rows: list[dict[str, Any]] = []
+    for k in range(count):
+        own = {}
+        for position, alpha in alphas.items():
+            node = state.network.nodes[position]
+            if rectifier(node):
+                own[str(position)] = _sparse(slopes_of(state, node, alpha[k]))
+        rows.append(own)
+    return rows
+
+
+def certificate_of_bounds(
+    network: Network, box: Box, arithmetic: str, state: State, alphas: dict[int, Array]
+) -> Certificate:
+    """The certificate of bounds of the output."""
+    head = _head(network, box, arithmetic)
+    low, high = state.ranges[network.output]
+    claim = {"kind": "bounds", "lower": hexes(low), "upper": hexes(high)}
+    ranges = _ranges(state)
+    ranges.pop(str(network.output), None)
+    leaf = {"cuts": [], "planes": {}, "slopes": _rows(state, alphas, 2 * low.size), "multipliers": []}
+    return sealed({**head, "claim": claim, "root": {"ranges": ranges, "planes": _planes(state)}, "leaves": [leaf]})
+
+
+def certificate_of_property(
+    network: Network, box: Box, arithmetic: str, claim: Property, root: State, leaves: tuple[Leaf, ...]
+) -> Certificate:
+    """The certificate of a property, with one leaf for each part of the box."""
+    head = _head(network, box, arithmetic)
+    unsafe = [
+        {"rows": [[str(v) for v in row] for row in part.rows], "bound": [str(v) for v in part.bound]}
+        for part in claim.unsafe
+    ]
+    count = sum(len(part.bound) for part in claim.unsafe)
+    root.alphas = {}
+    written = []
+    for leaf in leaves:
+        leaf.state.alphas = {}
+        multipliers = [
+            {
+                str(p): {"cells": cells.tolist(), "values": hexes(leaf.betas[p][k] * -sides)}
+                for p, (cells, sides) in leaf.splits.items()
+                if p in leaf.betas
+            }
+            for k in range(count)
+        ]
+        written.append(
+            {
+                "cuts": [[p, c, s, float(t).hex()] for p, c, s, t in leaf.cuts],
+                "planes": _planes(leaf.state) if leaf.cuts else {},
+                "slopes": _rows(leaf.state, leaf.alphas, count),
+                "multipliers": multipliers,
+            }
+        )
+    shared = {"ranges": _ranges(root), "planes": _planes(root)}
+    return sealed({**head, "claim": {"kind": "property", "unsafe": unsafe}, "root": shared, "leaves": written})

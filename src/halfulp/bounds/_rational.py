@@ -1,0 +1,192 @@
+"""What the checker of certificates computes with: rational arrays, linear maps over them, the best biases of planes.
+
+Nothing here is shared with the code that finds bounds; no float is computed with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from flint import fmpq
+
+from halfulp import spec
+from halfulp.bounds._maps import Convolution, Gather, Matrix, Mean, Scale
+from halfulp.bounds._network import Node
+from halfulp.errors import CertificateError
+from halfulp.numbers import exact
+
+Exact = Any
+"""An object array of rationals."""
+ZERO, ONE = fmpq(0), fmpq(1)
+larger: Any = np.frompyfunc(max, 2, 1)
+smaller: Any = np.frompyfunc(min, 2, 1)
+size_of: Any = np.frompyfunc(abs, 1, 1)
+
+
+def refuse(argument: str, rule: str) -> CertificateError:
+    """The error of a certificate that is not accepted."""
+    return CertificateError("replay", argument, rule, "V7")
+
+
+def number(text: Any) -> Exact:
+    """A dyadic number from its hexadecimal text."""
+    return fmpq(*float.fromhex(text).as_integer_ratio())
+
+
+def numbers(texts: Any, shape: tuple[int, ...]) -> Exact:
+    """An object array from hexadecimal texts."""
+    flat = np.empty(len(texts), dtype=object)
+    flat[:] = [number(t) for t in texts]
+    return flat.reshape(shape)
+
+
+def zeros(shape: tuple[int, ...]) -> Exact:
+    """An object array of rational zeros."""
+    out = np.empty(shape, dtype=object)
+    out[...] = ZERO
+    return out
+
+
+def sparse(given: dict[str, Any], shape: tuple[int, ...]) -> Exact:
+    """An array that is 0 but for some cells."""
+    out = zeros(shape)
+    flat = out.reshape(-1)
+    for cell, text in zip(given["cells"], given["values"], strict=True):
+        if not 0 <= cell < flat.size:
+            raise refuse(f"cell {cell}", f"must be from 0 to {flat.size - 1}")
+        flat[cell] = number(text)
+    return out
+
+
+class Linear:
+    """An affine node's map over rationals, on a batch."""
+
+    def __init__(self, linear: Any) -> None:
+        self.map = linear
+        weight = getattr(linear, "weight", getattr(linear, "factor", None))
+        self.weight: Any = None if weight is None else exact(weight)
+
+    def forward(self, x: Exact, sign: int = 0) -> Exact:
+        """The map; with sign 1 or -1 only its positive or negative coefficients."""
+        linear: Any = self.map
+        weight: Any = self.weight
+        if weight is not None and sign:
+            weight = larger(weight, ZERO) if sign > 0 else smaller(weight, ZERO)
+        if isinstance(linear, Convolution):
+            return spec.forward(linear._push, linear._images(x, linear.source), weight, None).reshape(
+                -1, *linear.target
+            )
+        if isinstance(linear, Matrix):
+            return np.matmul(x, weight.T)
+        if isinstance(linear, Scale):
+            return x * weight
+        own = linear.sign if isinstance(linear, Gather) else linear.sign * _mean_sign(linear)
+        if sign and sign != own:
+            return zeros((len(x), *linear.target))
+        if isinstance(linear, Gather):
+            padded = np.concatenate([x.reshape(len(x), -1), zeros((len(x), 1))], axis=1)
+            return padded[:, linear.index] * fmpq(linear.sign)
+        return spec.forward(linear.record, x) * fmpq(linear.sign)
+
+    def transpose(self, g: Exact) -> Exact:
+        """The transposed map."""
+        linear: Any = self.map
+        if isinstance(linear, Convolution):
+            out = spec.forward(linear._pull, linear._images(g, linear.target), self.weight, None)
+            spatial = linear.source[len(linear.source) - linear.record.ndim :]
+            key: Any = (Ellipsis, *(slice(0, n) for n in spatial))
+            return out[key].reshape(-1, *linear.source)
+        if isinstance(linear, Matrix):
+            return np.matmul(g, self.weight)
+        if isinstance(linear, Scale):
+            return g * self.weight
+        if isinstance(linear, Mean):
+            (share,) = spec.vjp(linear.record, (zeros((len(g), *linear.source)),), g)
+            return np.asarray(share) * fmpq(linear.sign)
+        out = zeros((len(g), int(np.prod(linear.source))))
+        rows, flat = g.reshape(len(g), -1), linear.index.reshape(-1)
+        for place, cell in enumerate(flat.tolist()):
+            if cell >= 0:
+                out[:, cell] = out[:, cell] + rows[:, place] * fmpq(linear.sign)
+        return out.reshape(len(g), *linear.source)
+
+
+def _mean_sign(linear: Mean) -> int:
+    return -1 if (getattr(linear.record, "divisor_override", None) or 1) < 0 else 1
+
+
+def cells_of_windows(node: Node, values: Exact) -> list[list[Exact]]:
+    """The values of the cells of every window."""
+    flat = values.reshape(-1)
+    index = np.asarray(node.index)
+    return [[flat[i] for i in row if i >= 0] for row in index.reshape(-1, index.shape[-1]).tolist()]
+
+
+def _curve_ends(name: str) -> Any:
+    def relu(node: Node, x: Exact) -> Exact:
+        return larger(x, ZERO)
+
+    def leaky(node: Node, x: Exact) -> Exact:
+        slope = exact(np.array(node.parameters))[0]
+        return np.frompyfunc(lambda v: v if v >= 0 else v * slope, 1, 1)(x)
+
+    def clip(node: Node, x: Exact) -> Exact:
+        low, high = (fmpq(*p.as_integer_ratio()) if abs(p) < float("inf") else None for p in node.parameters)
+        x = x if low is None else larger(x, low)
+        return x if high is None else smaller(x, high)
+
+    return {"relu": relu, "leaky_relu": leaky, "clip": clip}.get(name)
+
+
+CURVES: dict[str, Any] = {name: _curve_ends(name) for name in ("relu", "leaky_relu", "clip", "")}
+
+
+def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact], tuple[Exact, Exact]]:
+    """(lower, upper) slopes, and the best biases with which they are sound."""
+    low, high = given[0]
+    if node.kind == "product":
+        (a, b), (c, _) = given
+        return (np.stack([c, a], axis=-1), np.stack([c, b], axis=-1)), (-(a * c), -(b * c))
+    shape = node.shape if node.kind == "curve" else np.asarray(node.index).shape
+    below, above = (sparse(slopes[side], shape) for side in ("lower", "upper"))
+    if node.kind == "curve":
+        kinks = [fmpq(*p.as_integer_ratio()) for p in node.parameters if abs(p) < float("inf")]
+        kinks = kinks if node.function == "clip" else [ZERO]
+        points = [low, high, *(smaller(larger(kink, low), high) for kink in kinks)]
+        values = [CURVES[node.function](node, p) for p in points]
+        least, most = values[0] - below * points[0], values[0] - above * points[0]
+        for point, value in zip(points[1:], values[1:], strict=True):
+            least, most = smaller(least, value - below * point), larger(most, value - above * point)
+        return (below, above), (least, most)
+    index = np.asarray(node.index).reshape(-1, shape[-1]).tolist()
+    lows, highs = low.reshape(-1), high.reshape(-1)
+    biases = [
+        window_biases([(lows[i], highs[i], s, t) for i, s, t in zip(row, under, over, strict=True) if i >= 0])
+        for row, under, over in zip(index, below.reshape(-1, shape[-1]), above.reshape(-1, shape[-1]), strict=True)
+    ]
+    least, most = (np.array([b[k] for b in biases], dtype=object).reshape(node.shape) for k in (0, 1))
+    return (below, above), (least, most)
+
+
+def window_biases(cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
+    """The largest bias below and the smallest above the maximum of one window, for given slopes.
+
+    Above: the largest x_k - slope · x over the box, which is linear in every cell. Below: the least of
+    max x - slope · x, which by duality is the largest over convex weights w of the least of (w - slope) · x; a weight
+    up to the slope gains the upper end per unit, beyond it the lower end, so the best weights are filled greedily.
+    """
+    if not cells:
+        return ZERO, ZERO
+    above = [-min(t * low, t * high) for low, high, _, t in cells]
+    total = sum(above, ZERO)
+    most = max(
+        total - a + max((ONE - t) * low, (ONE - t) * high) for a, (low, high, _, t) in zip(above, cells, strict=True)
+    )
+    gains = [(high, s) for _, high, s, _ in cells if s > 0] + [(low, ONE) for low, _, _, _ in cells]
+    least = sum((-s * (high if s > 0 else low) for low, high, s, _ in cells), ZERO)
+    room = ONE
+    for gain, length in sorted(gains, key=lambda pair: pair[0], reverse=True):
+        used = min(room, length)
+        least, room = least + gain * used, room - used
+    return least, most

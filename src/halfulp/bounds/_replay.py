@@ -1,0 +1,320 @@
+"""The checker of certificates: rational arithmetic alone, none of the code that found the proof.
+
+For every node, in order, the exact interval bounds are computed, then the certificate's tighter bounds are proved by
+carrying rows back to the input. A plane needs only its slopes from the certificate: the best bias that makes it sound
+is computed here, window by window, so a wrong slope can make a bound weaker but never wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from flint import fmpq
+
+from halfulp.bounds._maps import Gather
+from halfulp.bounds._network import Network, Node
+from halfulp.bounds._rational import (
+    CURVES,
+    ONE,
+    ZERO,
+    Exact,
+    Linear,
+    cells_of_windows,
+    larger,
+    number,
+    numbers,
+    planes_of,
+    refuse,
+    size_of,
+    smaller,
+    sparse,
+    zeros,
+)
+from halfulp.errors import CertificateError
+from halfulp.numbers import exact, float_format, round_rational
+
+
+def replay(certificate: Any, network: Any) -> str:
+    """Check a certificate against a network with exact arithmetic; what is proved comes back as a sentence.
+
+    ``certificate`` is a :class:`Certificate` or the path of one, ``network`` a :class:`Network` or the path of an ONNX
+    model. A certificate that was changed, belongs to another network, or does not prove its claim is a
+    :class:`halfulp.CertificateError`.
+
+    >>> import halfulp.bounds as hb
+    >>> from halfulp import ops
+    >>> network = hb.from_function(lambda x: ops.relu(x[0] - x[1]), (2,))
+    >>> found = hb.bounds(network, hb.Box([0.0, 0.0], [1.0, 1.0]))
+    >>> hb.replay(found.certificate, network)
+    'bounds of 1 outputs, real arithmetic, 1 leaves: proved exactly'
+    """
+    from halfulp.bounds._certificate import FORMAT, Certificate
+
+    if not isinstance(certificate, Certificate):
+        certificate = Certificate.load(certificate)
+    if isinstance(network, (str, os.PathLike)):
+        from halfulp.bounds._onnx_reader import load
+
+        network = load(network)
+    content = dict(certificate.content)
+    seal = content.pop("checksum", None)
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    if seal != hashlib.sha256(text.encode()).hexdigest():
+        raise refuse(f"checksum={seal!r}", "does not fit the content")
+    if content.get("format") != FORMAT or content.get("version") != 1:
+        raise refuse(f"format={content.get('format')!r}", f"must be {FORMAT!r}, version 1")
+    if content.get("network") != network.digest():
+        raise refuse(f"network={content.get('network')!r}", "is the digest of another network")
+    try:
+        return _Checker(network, content).check()
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+        if isinstance(error, CertificateError):
+            raise
+        raise refuse(f"content: {type(error).__name__}: {error}", "is malformed") from error
+
+
+class _Checker:
+    """One certificate and one network."""
+
+    def __init__(self, network: Network, content: dict[str, Any]) -> None:
+        self.network, self.content = network, content
+        self.arithmetic = content["arithmetic"]
+        if self.arithmetic not in ("real", "halfulp", "any-order"):
+            raise refuse(f"arithmetic={self.arithmetic!r}", "must be 'real', 'halfulp' or 'any-order'")
+        self.format = float_format(network.dtype)
+        self.unit = fmpq(1, 2**self.format.precision)
+        self.eta = fmpq(1, 2**-self.format.quantum)
+        self.maps = {p: [Linear(m) for m in n.maps] for p, n in enumerate(network.nodes)}
+        self.biases = {p: None if n.bias is None else exact(n.bias) for p, n in enumerate(network.nodes)}
+        for node in network:
+            if node.kind == "smooth" or node.spread is not None or node.function not in CURVES:
+                raise refuse(f"node {node.name!r}", "has no rational value")
+        shape = network.input_shape
+        self.box = tuple(numbers(content["box"][end], shape) for end in ("lower", "upper"))
+
+    def check(self) -> str:
+        """Everything: the root's bounds, the tree of splits, the claim in every leaf."""
+        content, root = self.content, self.content["root"]
+        ranges, errors = self.ranges([], None, root)
+        leaves = content["leaves"]
+        _covered([leaf["cuts"] for leaf in leaves], 0)
+        for leaf in leaves:
+            inside, noise = (ranges, errors) if not leaf["cuts"] else self.ranges(leaf["cuts"], ranges, None)
+            if inside is not None:
+                self.claim(leaf, inside, noise, root["planes"] if not leaf["planes"] else leaf["planes"])
+        kind = content["claim"]["kind"]
+        what = f"bounds of {len(content['claim']['lower'])} outputs" if kind == "bounds" else "property"
+        return f"{what}, {self.arithmetic} arithmetic, {len(leaves)} leaves: proved exactly"
+
+    def ranges(self, cuts: Any, known: Any, root: Any) -> Any:
+        """Bounds and errors of every node; None if the cuts leave nothing."""
+        found: list[tuple[Exact, Exact]] = []
+        errors: list[Exact | None] = []
+        for position, node in enumerate(self.network.nodes):
+            low, high, error = self.interval(position, node, found)
+            if known is not None:
+                low, high = larger(low, known[position][0]), smaller(high, known[position][1])
+            for place, cell, side, text in cuts:
+                if place == position:
+                    low, high, threshold = low.copy(), high.copy(), number(text)
+                    end, better = (low, max) if side > 0 else (high, min)
+                    end.reshape(-1)[cell] = better(end.reshape(-1)[cell], threshold)
+            if (low > high).any():
+                return None, None
+            found.append((low, high))
+            errors.append(error)
+            if root is not None and str(position) in root["ranges"]:
+                found[position] = self.tightened(position, found, errors, root)
+        return found, errors
+
+    def interval(self, position: int, node: Node, found: Any) -> tuple[Exact, Exact, Exact | None]:
+        """The exact interval bounds of a node from those of its inputs, widened by the arithmetic's error."""
+        given = [found[i] for i in node.inputs]
+        if node.kind == "input":
+            return (*self.box, None)
+        affine = node.kind == "affine" and node.operator is not None and self.arithmetic == "halfulp"
+        if self.arithmetic != "real" and (affine or node.kind == "product" or node.function == "leaky_relu"):
+            # The inputs are floats: those next to an end may stand for it.
+            nearest = np.frompyfunc(self.rounded, 1, 1)
+            given = [tuple(nearest(end) for end in ends) for ends in given]
+        if node.kind == "max":
+            cells = [cells_of_windows(node, end) for end in given[0]]
+            low, high = (
+                np.array([max(w, default=ZERO) for w in end], dtype=object).reshape(node.shape) for end in cells
+            )
+            return low, high, None
+        if node.kind == "curve":
+            ends = [CURVES[node.function](node, end) for end in given[0]]
+            low, high = smaller(*ends), larger(*ends)
+            if node.function == "leaky_relu":
+                through = np.array([a < 0 < b for a, b in zip(*(e.reshape(-1) for e in given[0]), strict=True)])
+                low = np.where(through.reshape(low.shape), smaller(low, ZERO), low)
+                return self.widened(node, low, high, larger(size_of(low), size_of(high)))
+            return low, high, None
+        if node.kind == "product":
+            corners = [a * b for a in given[0] for b in given[1]]
+            low, high = corners[0], corners[0]
+            for corner in corners[1:]:
+                low, high = smaller(low, corner), larger(high, corner)
+            return self.widened(node, low, high, larger(size_of(low), size_of(high)))
+        low, high, reach = zeros(node.shape), zeros(node.shape), zeros(node.shape)
+        for linear, (a, b) in zip(self.maps[position], given, strict=True):
+            big = larger(size_of(a), size_of(b))
+            stack = np.stack([a, b, big])
+            plus, minus = linear.forward(stack, 1), linear.forward(stack, -1)
+            low, high, reach = low + plus[0] + minus[1], high + plus[1] + minus[0], reach + plus[2] - minus[2]
+        if (bias := self.biases[position]) is not None:
+            low, high, reach = low + bias, high + bias, reach + size_of(bias)
+        return (low, high, None) if node.operator is None else self.widened(node, low, high, reach)
+
+    def widened(self, node: Node, low: Exact, high: Exact, reach: Exact) -> tuple[Exact, Exact, Exact | None]:
+        """Bounds of the computed values, and of their distance to the exact ones."""
+        if self.arithmetic == "real":
+            return low, high, None
+        if self.arithmetic == "halfulp" or node.kind != "affine":
+            rounding = np.frompyfunc(self.rounded, 1, 1)
+            low, high = rounding(low), rounding(high)
+            return low, high, larger(size_of(low), size_of(high)) * self.unit + self.eta
+        share = node.roundings * self.unit
+        error = reach * (share / (ONE - share)) + 2 * node.roundings * self.eta
+        return low - error, high + error, error
+
+    def rounded(self, value: Exact) -> Exact:
+        """The nearest float; an overflow proves nothing."""
+        near = round_rational(int(value.p), int(value.q), self.format)
+        if near in (float("inf"), float("-inf")):
+            raise refuse(f"value {value}", "overflows")
+        return fmpq(*near.as_integer_ratio())
+
+    def tightened(self, position: int, found: Any, errors: Any, root: Any) -> tuple[Exact, Exact]:
+        """The certificate's bounds of some cells, after they are proved."""
+        claim = root["ranges"][str(position)]
+        low, high = (end.copy() for end in found[position])
+        size, cells = low.size, claim["cells"]
+        for sign, texts, end, better in ((ONE, claim["lower"], low, max), (-ONE, claim["upper"], high, min)):
+            if len(texts) != len(cells):
+                raise refuse(f"ranges of node {position}", "must have one bound for each cell")
+            for first in range(0, len(cells), 128):
+                part = cells[first : first + 128]
+                rows = zeros((len(part), size))
+                for k, cell in enumerate(part):
+                    rows[k, cell] = sign
+                proved = self.back(position, rows.reshape(-1, *low.shape), found, errors, root["planes"])
+                for k, cell in enumerate(part):
+                    wanted = number(texts[first + k])
+                    end.reshape(-1)[cell] = better(end.reshape(-1)[cell], wanted)
+                    at = found[position][0 if sign > 0 else 1].reshape(-1)[cell]
+                    if max(proved[k], sign * at) < sign * wanted:
+                        raise refuse(f"bound {texts[first + k]} of cell {cell} of node {position}", "is not proved")
+        return low, high
+
+    def claim(self, leaf: Any, ranges: Any, errors: Any, planes: Any) -> None:
+        """The claim in one leaf: every row by its own slopes and multipliers, or by the output's ranges."""
+        claim, last = self.content["claim"], self.network.output
+        low, _ = (end.reshape(-1) for end in ranges[last])
+        if claim["kind"] == "bounds":
+            wanted = [number(t) for t in claim["lower"]] + [-number(t) for t in claim["upper"]]
+            rows = np.concatenate([np.diag([ONE] * low.size), np.diag([-ONE] * low.size)])
+            rows = np.array([[fmpq(v) if isinstance(v, int) else v for v in r] for r in rows.tolist()], dtype=object)
+            groups = [[k] for k in range(len(wanted))]
+        else:
+            parts = claim["unsafe"]
+            lines = [(r, b) for part in parts for r, b in zip(part["rows"], part["bound"], strict=True)]
+            rows = np.array([[_rational(v) for v in row] for row, _ in lines], dtype=object)
+            wanted = [_rational(bound) for _, bound in lines]
+            starts = np.cumsum([0, *(len(part["bound"]) for part in parts)]).tolist()
+            groups = [list(range(a, b)) for a, b in pairwise(starts)]
+        strict = claim["kind"] != "bounds"
+        if rows.shape != (len(wanted), low.size) or not groups or not all(groups):
+            raise refuse("claim", f"must have rows of {low.size} numbers")
+        for group in groups:
+            if not any(self.row(k, rows[k], wanted[k], strict, leaf, ranges, errors, planes) for k in group):
+                raise refuse(f"claim {group[0]}", f"is not proved in the leaf of cuts {leaf['cuts']}")
+
+    def row(
+        self, k: int, row: Exact, wanted: Any, strict: bool, leaf: Any, ranges: Any, errors: Any, planes: Any
+    ) -> bool:
+        """Whether one line of the claim is proved."""
+        last = self.network.output
+        low, high = (end.reshape(-1) for end in ranges[last])
+        least = sum((a * (p if a > 0 else q) for a, p, q in zip(row, low, high, strict=True) if a != 0), ZERO)
+        if not (least > wanted or (least == wanted and not strict)):
+            own = leaf["slopes"][k] if leaf["slopes"] else {}
+            extra = leaf["multipliers"][k] if leaf["multipliers"] else {}
+            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, planes, own, extra)[0]
+        return bool(least > wanted or (least == wanted and not strict))
+
+    def back(
+        self, start: int, rows: Exact, ranges: Any, errors: Any, planes: Any, own: Any = None, extra: Any = None
+    ) -> Exact:
+        """Exact lower bounds of rows · value of a node."""
+        waiting = {start: rows}
+        constant = zeros((len(rows),))
+        for position in range(start, -1, -1):
+            node = self.network.nodes[position]
+            if extra and str(position) in extra:
+                added = sparse(extra[str(position)], node.shape)
+                if any((added * end > 0).any() for end in ranges[position]):
+                    raise refuse(f"multiplier of node {position}", "needs a split that gives its cells a sign")
+                waiting[position] = waiting.get(position, zeros((len(rows), *node.shape))) + added
+            arrived = waiting.pop(position, None)
+            if arrived is None:
+                continue
+            axes = tuple(range(1, arrived.ndim))
+            if errors[position] is not None:
+                constant = constant - (size_of(arrived) * errors[position]).sum(axis=axes)
+            positive = (arrived > 0).astype(bool)
+            if node.kind == "input":
+                constant = constant + (arrived * np.where(positive, *ranges[0])).sum(axis=axes)
+            elif node.kind == "affine":
+                if self.biases[position] is not None:
+                    constant = constant + (arrived * self.biases[position]).sum(axis=axes)
+                for source, linear in zip(node.inputs, self.maps[position], strict=True):
+                    _add(waiting, source, linear.transpose(arrived))
+            else:
+                slopes = planes.get(str(position))
+                if own and str(position) in own and slopes is not None:
+                    slopes = {**slopes, "lower": own[str(position)]}
+                shares, biases = planes_of(node, slopes, [ranges[i] for i in node.inputs])
+                constant = constant + (arrived * np.where(positive, *biases)).sum(axis=axes)
+                self.spread(node, waiting, arrived, positive, shares)
+        return constant
+
+    def spread(self, node: Node, waiting: Any, arrived: Exact, positive: Any, shares: Any) -> None:
+        """The coefficients of a curved node's inputs."""
+        low, high = shares
+        if node.kind == "curve":
+            _add(waiting, node.inputs[0], arrived * np.where(positive, low, high))
+            return
+        chosen = arrived[..., None] * np.where(positive[..., None], low, high)
+        if node.kind == "product":
+            for k, source in enumerate(node.inputs):
+                _add(waiting, source, chosen[..., k])
+            return
+        cells = Linear(Gather(node.index, self.network.nodes[node.inputs[0]].shape))  # type: ignore[arg-type]
+        _add(waiting, node.inputs[0], cells.transpose(chosen))
+
+
+def _add(waiting: dict[int, Exact], position: int, share: Exact) -> None:
+    waiting[position] = waiting[position] + share if position in waiting else share
+
+
+def _rational(text: Any) -> Exact:
+    value = Fraction(text)
+    return fmpq(value.numerator, value.denominator)
+
+
+def _covered(cuts: list[Any], depth: int) -> None:
+    """The leaves are all of the box: at every depth both sides of the same cut are there."""
+    if len(cuts) == 1 and len(cuts[0]) == depth:
+        return
+    if not cuts or any(len(c) <= depth for c in cuts) or len({(*c[depth][:2], c[depth][3]) for c in cuts}) != 1:
+        raise refuse(f"cuts at depth {depth}", "must be both sides of one cut, each once")
+    for side in (1, -1):
+        _covered([c for c in cuts if c[depth][2] == side], depth + 1)
