@@ -23,6 +23,7 @@ _halfulp() {{
          check) words="{subjects} {check}" ;;
          show) words="{shown} {show}" ;;
          explain) words="{labels}" ;;
+         verify) words="{verify}"; compopt -o default ;;
          completion) words="bash zsh fish" ;;
        esac; fi ;;
   esac
@@ -40,6 +41,7 @@ complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forwar
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtypes}"
 complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{shown} {show}"
 complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
+complete -c halfulp -n "__fish_seen_subcommand_from verify" -F -a "{verify}"
 """
 
 
@@ -72,13 +74,14 @@ def run(options: argparse.Namespace) -> int:
 
     template = _FISH if options.shell == "fish" else _BASH
     text = template.format(
-        commands="check show explain completion",
+        commands="check show explain verify completion",
         subjects=_SUBJECTS,
         operators=" ".join(declaration.name for declaration in declarations()),
         shown=" ".join(shown_operators()),
         dtypes=_DTYPES,
         check=_flags("check"),
         show=_flags("show"),
+        verify=_flags("verify"),
         labels=" ".join(CONSTRAINTS),
     )
     head = "autoload -U +X bashcompinit && bashcompinit\n" if options.shell == "zsh" else ""
