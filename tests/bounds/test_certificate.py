@@ -1,0 +1,153 @@
+"""Certificates: the checker accepts what was proved and refuses every change."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+import halfulp.bounds as hb
+from halfulp import ops
+from halfulp.bounds._rational import window_biases
+from tests.bounds.networks import box_of, draw
+
+
+def _network() -> hb.Network:
+    rng = np.random.default_rng(2)
+    kernel = rng.normal(size=(2, 1, 2, 2)).astype(np.float32)
+    matrices = [rng.normal(size=(3, 8)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)]
+
+    def function(x: Any) -> Any:
+        x = hu.max_pool2d(ops.relu(hu.conv2d(x, kernel)), 2, 1, 1)
+        x = hu.avg_pool2d(x, 2)
+        return ops.linear(ops.relu(ops.linear(ops.reshape(x, (8,)), matrices[0])), matrices[1])
+
+    return hb.from_function(function, (1, 4, 4))
+
+
+@pytest.fixture(scope="module")
+def proof() -> tuple[hb.Network, hb.Certificate]:
+    network = _network()
+    box = hb.Box.around(np.random.default_rng(3).normal(size=(1, 4, 4)), 0.2)
+    return network, hb.bounds(network, box, "crown").certificate
+
+
+def test_a_certificate_is_saved_and_replayed(proof: tuple[hb.Network, hb.Certificate], tmp_path: Path) -> None:
+    network, certificate = proof
+    certificate.save(tmp_path / "proof.json")
+    assert hb.replay(tmp_path / "proof.json", network).endswith("proved exactly")
+
+
+@pytest.mark.parametrize("arithmetic", ["real", "halfulp", "any-order"])
+def test_drawn_networks_replay(arithmetic: str) -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(25):
+        network = draw(rng)
+        for method in ("ibp", "crown", "alpha-crown"):
+            found = hb.bounds(network, box_of(rng, network.input_shape), method, arithmetic, steps=3)
+            assert hb.replay(found.certificate, network).endswith("proved exactly")
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in [(*path, k), *_paths(v, (*path, k))]]
+    if isinstance(value, list):
+        return [p for k, v in enumerate(value[:3]) for p in [(*path, k), *_paths(v, (*path, k))]]
+    return []
+
+
+def test_every_changed_field_is_refused(proof: tuple[hb.Network, hb.Certificate]) -> None:
+    network, certificate = proof
+    paths = _paths(certificate.content)
+    assert len(paths) > 60
+    for path in paths:
+        changed = copy.deepcopy(certificate.content)
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        old = place[path[-1]]
+        place[path[-1]] = "0x1.8p+0" if old != "0x1.8p+0" else 7
+        with pytest.raises(hu.CertificateError):
+            hb.replay(hb.Certificate(changed), network)
+
+
+def _resealed(content: dict[str, Any]) -> hb.Certificate:
+    body = {k: v for k, v in content.items() if k != "checksum"}
+    text = json.dumps(body, separators=(",", ":"), sort_keys=True)
+    return hb.Certificate({**body, "checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def test_a_false_claim_is_refused_also_with_a_new_checksum(proof: tuple[hb.Network, hb.Certificate]) -> None:
+    network, certificate = proof
+    for key, way in (("lower", 1e-6), ("upper", -1e-6)):
+        content = copy.deepcopy(certificate.content)
+        claims = content["claim"][key]
+        claims[0] = (float.fromhex(claims[0]) + way).hex()
+        with pytest.raises(hu.CertificateError, match=r"is not proved in the leaf of cuts \[\] \[V7\]"):
+            hb.replay(_resealed(content), network)
+    content = copy.deepcopy(certificate.content)
+    claim = next(iter(content["root"]["ranges"].values()))
+    claim["upper"][0] = (float.fromhex(claim["lower"][0]) - 1.0).hex()
+    with pytest.raises(hu.CertificateError, match=r"of node \d+: is not proved \[V7\]"):
+        hb.replay(_resealed(content), network)
+
+
+def test_leaves_that_do_not_cover_the_box_are_refused(proof: tuple[hb.Network, hb.Certificate]) -> None:
+    network, certificate = proof
+    content = copy.deepcopy(certificate.content)
+    content["leaves"][0]["cuts"] = [[0, 0, 1, (0.0).hex()]]
+    with pytest.raises(hu.CertificateError, match=r"cuts at depth"):
+        hb.replay(_resealed(content), network)
+
+
+def test_another_network_is_refused(proof: tuple[hb.Network, hb.Certificate]) -> None:
+    _, certificate = proof
+    other = hb.from_function(lambda x: ops.relu(x), (1, 4, 4))
+    with pytest.raises(hu.CertificateError, match=r"is the digest of another network \[V7\]"):
+        hb.replay(certificate, other)
+
+
+def test_networks_without_rational_values_have_no_certificate() -> None:
+    network = hb.from_function(lambda x: ops.tanh(x), (2,))
+    found = hb.bounds(network, hb.Box([0, 0], [1, 1]))
+    with pytest.raises(hu.CertificateError) as caught:
+        _ = found.certificate
+    text = "certificate: node 'tanh': has no rational value, and a certificate is checked with rationals alone [V7]"
+    assert str(caught.value) == text
+
+
+def test_only_what_holds_has_a_certificate() -> None:
+    network = hb.from_function(lambda x: ops.relu(x), (2,))
+    found = hb.verify(network, hb.Box([0, 0], [1, 1]), hb.robust(0, 2))
+    with pytest.raises(hu.CertificateError) as caught:
+        _ = found.certificate
+    assert str(caught.value) == "certificate: status='violated': only what holds has a certificate [V7]"
+
+
+def test_the_biases_of_a_window_are_the_best_ones() -> None:
+    """Against brute force over a grid that holds every vertex and many other points."""
+    from itertools import product
+
+    from flint import fmpq
+
+    rng = np.random.default_rng(4)
+    for _ in range(100):
+        count = int(rng.integers(1, 4))
+        low = [fmpq(int(v), 2) for v in rng.integers(-3, 3, size=count)]
+        high = [a + fmpq(int(w), 2) for a, w in zip(low, rng.integers(0, 4, size=count), strict=True)]
+        under = [fmpq(int(v), 4) for v in rng.integers(-1, 5, size=count)]
+        over = [fmpq(int(v), 4) for v in rng.integers(-1, 5, size=count)]
+        least, most = window_biases(list(zip(low, high, under, over, strict=True)))
+        grid = [[a + (b - a) * fmpq(k, 6) for k in range(7)] for a, b in zip(low, high, strict=True)]
+        gaps_under, gaps_over = [], []
+        for x in product(*grid):
+            gaps_under.append(max(x) - sum((s * v for s, v in zip(under, x, strict=True)), fmpq(0)))
+            gaps_over.append(max(x) - sum((s * v for s, v in zip(over, x, strict=True)), fmpq(0)))
+        assert min(gaps_under) >= least
+        assert max(gaps_over) == most
