@@ -16,6 +16,7 @@ PROMISES = {
     "grade_your_kernel.py": ([], "cells beyond the padding are counted"),
     "exact_convolution.py": (["--output", "ulps.svg"], "halfulp 100.0%"),
     "jax_dilated_gradient.py": ([], "equal, bit for bit"),
+    "certify_lenet.py": (["--epochs", "1", "--digits", "2"], "certified radii, any-order float32"),
     "train_lenet.py": (["--epochs", "1", "--curve", "loss.svg"], "accuracy"),
 }
 
