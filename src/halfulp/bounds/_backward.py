@@ -47,7 +47,12 @@ class State:
         self.network, self.box, self.arithmetic, self.choose = network, box, arithmetic, choose
         self.ranges: list[Range] = [Range(box.lower, box.upper)]
         self.errors: list[Array | None] = [None]
-        self.lines: dict[int, Line] = {}
+        self.lines: dict[Any, Line] = {}
+        both = choose == "best" and any(node.kind == "max" for node in network)
+        self.variants = ("best", "maxlin") if both else (choose,)
+        """Planes of maxima that are tried; every bound is the best of theirs."""
+        self.proved: dict[int, Array] = {}
+        """Node -> the variant that gave each backward bound, lower bounds first."""
         self.alphas: dict[int, Array] = {}
         """Node -> lower slopes of a rectifier in [0, 1], with a leading axis if every bound has its own."""
         self.tight = [True]
@@ -78,10 +83,11 @@ class State:
 
     def line(self, position: int) -> Line:
         """The planes and the contribution of a node, made when they are first needed."""
-        known = self.lines.get(position)
+        key = (position, self.choose) if self.network.nodes[position].kind == "max" else position
+        known = self.lines.get(key)
         if known is None:
             known = _line(self, position)
-            self.lines[position] = known
+            self.lines[key] = known
         return known
 
 
@@ -214,6 +220,18 @@ def lower_bounds(
     return np.where(np.isnan(constant), -np.inf, constant), Trail(trail)
 
 
+def best_bounds(state: State, start: int, rows: Array) -> tuple[Array, Array]:
+    """The best of the lower bounds that the variants of planes give, and which variant gave it."""
+    best, which = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.int64)
+    for number, variant in enumerate(state.variants):
+        state.choose = variant
+        found, _ = lower_bounds(state, start, rows)
+        which = np.where(found > best, number, which)
+        best = np.maximum(best, found)
+    state.choose = state.variants[0]
+    return best, which
+
+
 def _merge(state: State, waiting: dict[int, Array], position: int, share: Array, constant: Array) -> None:
     known = waiting.get(position)
     if known is None:
@@ -262,12 +280,15 @@ def tighten(state: State, position: int, wanted: Array) -> None:
     size = math.prod(state.network.nodes[position].shape)
     widest = max(math.prod(node.shape) for node in state.network.nodes[: position + 1])
     batch = max(1, CHUNK // (2 * widest))
+    proved = np.zeros((2, size), dtype=np.int64)
+    state.proved[position] = proved
     for first in range(0, cells.size, batch):
         part = cells[first : first + batch]
         rows = np.zeros((2 * part.size, size))
         rows[np.arange(part.size), part] = 1.0
         rows[np.arange(part.size) + part.size, part] = -1.0
-        found, _ = lower_bounds(state, position, rows.reshape(-1, *state.network.nodes[position].shape))
+        found, which = best_bounds(state, position, rows.reshape(-1, *state.network.nodes[position].shape))
+        proved[:, part] = which.reshape(2, -1)
         low.reshape(-1)[part] = np.maximum(low.reshape(-1)[part], found[: part.size])
         high.reshape(-1)[part] = np.minimum(high.reshape(-1)[part], -found[part.size :])
     crossed = low > high  # both are bounds of the same values, so a crossing is an empty domain after splits

@@ -28,6 +28,10 @@ class Leaf(NamedTuple):
     splits: dict[int, tuple[Array, Array]]
     alphas: dict[int, Array]
     betas: dict[int, Array]
+    which: Array
+    """The variant of planes of every row."""
+    own: Array
+    """Which rows have slopes and multipliers of their own."""
 
 
 class Certificate:
@@ -97,19 +101,29 @@ def _ranges(state: State) -> dict[str, Any]:
                 "cells": cells.tolist(),
                 "lower": hexes(now.lower.reshape(-1)[cells]),
                 "upper": hexes(now.upper.reshape(-1)[cells]),
+                "variants": _variants(state, position, cells),
             }
     return found
 
 
-def _planes(state: State) -> dict[str, Any]:
-    """The slopes of every node that is not affine, where they are not 0."""
-    found = {}
-    for position, node in enumerate(state.network.nodes):
-        if node.kind not in ("curve", "max"):
-            continue
-        line = state.line(position)
-        found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
-    return found
+def _variants(state: State, position: int, cells: Array) -> list[list[int]]:
+    known = state.proved.get(position)
+    return [[0] * len(cells)] * 2 if known is None else [side[cells].tolist() for side in known]
+
+
+def _planes(state: State) -> list[dict[str, Any]]:
+    """The slopes of every node that is not affine, where they are not 0; further variants hold maxima alone."""
+    variants = []
+    for number, variant in enumerate(state.variants):
+        state.choose = variant
+        found = {}
+        for position, node in enumerate(state.network.nodes):
+            if node.kind == "max" or (node.kind == "curve" and number == 0):
+                line = state.line(position)
+                found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
+        variants.append(found)
+    state.choose = state.variants[0]
+    return variants
 
 
 def _sparse(values: Any) -> dict[str, Any]:
@@ -118,12 +132,12 @@ def _sparse(values: Any) -> dict[str, Any]:
     return {"cells": cells.tolist(), "values": hexes(flat[cells])}
 
 
-def _rows(state: State, alphas: dict[int, Array], count: int) -> list[dict[str, Any]]:
+def _rows(state: State, alphas: dict[int, Array], which: Array) -> list[dict[str, Any]]:
     """The lower slopes that each row has for itself."""
     rows: list[dict[str, Any]] = []
-    for k in range(count):
+    for k, has in enumerate(which):
         own = {}
-        for position, alpha in alphas.items():
+        for position, alpha in alphas.items() if has else ():
             node = state.network.nodes[position]
             if rectifier(node):
                 own[str(position)] = _sparse(slopes_of(state, node, alpha[k]))
@@ -132,7 +146,7 @@ def _rows(state: State, alphas: dict[int, Array], count: int) -> list[dict[str, 
 
 
 def certificate_of_bounds(
-    network: Network, box: Box, arithmetic: str, state: State, alphas: dict[int, Array]
+    network: Network, box: Box, arithmetic: str, state: State, alphas: dict[int, Array], which: Array
 ) -> Certificate:
     """The certificate of bounds of the output."""
     head = _head(network, box, arithmetic)
@@ -140,7 +154,8 @@ def certificate_of_bounds(
     claim = {"kind": "bounds", "lower": hexes(low), "upper": hexes(high)}
     ranges = _ranges(state)
     ranges.pop(str(network.output), None)
-    leaf = {"cuts": [], "planes": {}, "slopes": _rows(state, alphas, 2 * low.size), "multipliers": []}
+    leaf = {"cuts": [], "planes": [], "slopes": _rows(state, alphas, np.ones(2 * low.size)), "multipliers": []}
+    leaf["variants"] = which.tolist()
     return sealed({**head, "claim": claim, "root": {"ranges": ranges, "planes": _planes(state)}, "leaves": [leaf]})
 
 
@@ -162,15 +177,16 @@ def certificate_of_property(
             {
                 str(p): {"cells": cells.tolist(), "values": hexes(leaf.betas[p][k] * -sides)}
                 for p, (cells, sides) in leaf.splits.items()
-                if p in leaf.betas
+                if p in leaf.betas and leaf.own[k]
             }
             for k in range(count)
         ]
         written.append(
             {
                 "cuts": [[p, c, s, float(t).hex()] for p, c, s, t in leaf.cuts],
-                "planes": _planes(leaf.state) if leaf.cuts else {},
-                "slopes": _rows(leaf.state, leaf.alphas, count),
+                "planes": _planes(leaf.state) if leaf.cuts else [],
+                "slopes": _rows(leaf.state, leaf.alphas, leaf.own),
+                "variants": leaf.which.tolist(),
                 "multipliers": multipliers,
             }
         )

@@ -78,7 +78,7 @@ def refine(state: State, start: int, rows: Array, goal: Array, alphas: dict[int,
     bias = np.zeros((channels, len(cells))) if source.bias is None else source.bias.reshape(channels, -1)
     low, high = (np.where(cells >= 0, end.reshape(-1)[np.maximum(cells, 0)], 0.0) for end in state.ranges[0])
     line = state.line(place)
-    noise = sum(
+    noise: Any = sum(
         (0.0 if e is None else e.reshape(channels, -1) for e in (state.errors[place], state.errors[node.inputs[0]])),
         np.zeros((channels, len(cells))),
     )

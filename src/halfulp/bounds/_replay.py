@@ -198,14 +198,17 @@ class _Checker:
         low, high = (end.copy() for end in found[position])
         size, cells = low.size, claim["cells"]
         for sign, texts, end, better in ((ONE, claim["lower"], low, max), (-ONE, claim["upper"], high, min)):
-            if len(texts) != len(cells):
+            kinds = claim["variants"][0 if sign > 0 else 1]
+            if len(texts) != len(cells) or len(kinds) != len(cells):
                 raise refuse(f"ranges of node {position}", "must have one bound for each cell")
             for first in range(0, len(cells), 128):
                 part = cells[first : first + 128]
                 rows = zeros((len(part), size))
                 for k, cell in enumerate(part):
                     rows[k, cell] = sign
-                proved = self.back(position, rows.reshape(-1, *low.shape), found, errors, root["planes"])
+                proved = self.proved(
+                    position, rows.reshape(-1, *low.shape), found, errors, root["planes"], kinds[first:]
+                )
                 for k, cell in enumerate(part):
                     wanted = number(texts[first + k])
                     end.reshape(-1)[cell] = better(end.reshape(-1)[cell], wanted)
@@ -213,6 +216,15 @@ class _Checker:
                     if max(proved[k], sign * at) < sign * wanted:
                         raise refuse(f"bound {texts[first + k]} of cell {cell} of node {position}", "is not proved")
         return low, high
+
+    def proved(self, position: int, rows: Exact, found: Any, errors: Any, planes: Any, kinds: Any) -> Exact:
+        """Exact lower bounds of rows, each with its own variant of planes."""
+        out = zeros((len(rows),))
+        for kind in set(kinds[: len(rows)]):
+            mine = [k for k in range(len(rows)) if kinds[k] == kind]
+            chosen = {**planes[0], **planes[kind]}
+            out[mine] = self.back(position, rows[mine], found, errors, chosen)
+        return out
 
     def claim(self, leaf: Any, ranges: Any, errors: Any, planes: Any) -> None:
         """The claim in one leaf: every row by its own slopes and multipliers, or by the output's ranges."""
@@ -247,7 +259,8 @@ class _Checker:
         if not (least > wanted or (least == wanted and not strict)):
             own = leaf["slopes"][k] if leaf["slopes"] else {}
             extra = leaf["multipliers"][k] if leaf["multipliers"] else {}
-            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, planes, own, extra)[0]
+            chosen = {**planes[0], **planes[leaf["variants"][k]]}
+            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, chosen, own, extra)[0]
         return bool(least > wanted or (least == wanted and not strict))
 
     def back(

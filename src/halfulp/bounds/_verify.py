@@ -13,7 +13,7 @@ import numpy as np
 from halfulp.bounds._alpha import Splits, optimise
 from halfulp.bounds._arithmetic import Arithmetic
 from halfulp.bounds._attack import search
-from halfulp.bounds._backward import Empty, State, lower_bounds, propagate
+from halfulp.bounds._backward import Empty, State, best_bounds, lower_bounds, propagate
 from halfulp.bounds._box import Box
 from halfulp.bounds._certificate import Leaf, certificate_of_bounds, certificate_of_property
 from halfulp.bounds._forward import Range, cell_bounds, step
@@ -70,6 +70,7 @@ def bounds(
     )
     last = network.output
     final: dict[int, Array] = {}
+    which = np.zeros(2 * math.prod(network.output_shape), dtype=np.int64)
     if method != "ibp" and not state.tight[last]:
         rows, shape = identity_rows(network), network.output_shape
         low, high = (end.copy() for end in state.ranges[last])
@@ -77,7 +78,7 @@ def bounds(
             found, final, _ = optimise(state, last, rows, {}, steps, lambda best: False, progress)
             state.alphas = {}
         else:
-            found, _ = lower_bounds(state, last, rows)
+            found, which = best_bounds(state, last, rows)
         half = len(found) // 2
         low = np.maximum(low, found[:half].reshape(shape))
         high = np.minimum(high, -found[half:].reshape(shape))
@@ -86,7 +87,7 @@ def bounds(
     low, high = state.ranges[last]
     return Bounds(
         low, high, method, arithmetic, network.dtype, names,
-        lambda: certificate_of_bounds(network, box, arithmetic, state, final),
+        lambda: certificate_of_bounds(network, box, arithmetic, state, final, which),
     )  # fmt: skip
 
 
@@ -185,12 +186,18 @@ class _Search:
         state, last = domain.state, self.network.output
         first = self._margins(self._interval(state))
         state.alphas = {}
-        plain, _ = lower_bounds(state, last, rows) if self.method != "ibp" else (first, None)
+        count = len(rows)
+        plain, which = best_bounds(state, last, rows) if self.method != "ibp" else (first, np.zeros(count, dtype=int))
+        own = np.zeros(count, dtype=np.bool_)
         best = np.maximum(self._margins(plain), first)
         alphas: dict[int, Array] = {}
         betas: dict[int, Array] = {}
         if steps and not self._proved(best):
             open_rows = np.flatnonzero(~self._done(best))
+            own[open_rows] = True
+            worst = open_rows[np.argmin(best[open_rows])]
+            state.choose = state.variants[int(which[worst])]
+            which[open_rows] = which[worst]
             found, alphas, betas = optimise(
                 state, last, rows[open_rows], domain.splits, steps,
                 lambda b: bool((b > self.bound[open_rows]).all()) or time.monotonic() > self.deadline,
@@ -201,16 +208,17 @@ class _Search:
             state.alphas = {}
             if not self._proved(best) and not domain.cuts:
                 open_rows = np.flatnonzero(~self._done(best))
-                own = {p: a[open_rows] for p, a in alphas.items()}
-                joint = refine(state, last, rows[open_rows], self.bound[open_rows], own)
+                shared = {p: a[open_rows] for p, a in alphas.items()}
+                joint = refine(state, last, rows[open_rows], self.bound[open_rows], shared)
                 joined = self._margins(joint, open_rows)
                 self.joint = self.joint or bool((joined > 0).any())
                 best[open_rows] = np.maximum(best[open_rows], joined)
+            state.choose = state.variants[0]
         margin = min(max(best[self.owner == k]) for k in range(len(self.claim.unsafe)))
         if quick:
             self.margin = margin
         if margin > 0:
-            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas))
+            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas, which, own))
             return float(margin)
         self._last = (float(margin), best)
         return None
@@ -248,7 +256,9 @@ class _Search:
             for side in (1, -1):
                 child = self._child(domain, cut, side)
                 if child is None:  # the splits leave no input: the parent's bounds show it
-                    self.leaves.append(Leaf(domain.state, (*domain.cuts, (cut[0], cut[1], side, cut[2])), {}, {}, {}))
+                    cuts = (*domain.cuts, (cut[0], cut[1], side, cut[2]))
+                    nothing = np.zeros(len(self.rows), dtype=np.int64)
+                    self.leaves.append(Leaf(domain.state, cuts, {}, {}, {}, nothing, nothing > 0))
                     closed += share / 2
                     continue
                 if self.decide(child, 12) is None:
@@ -400,7 +410,7 @@ def certified_radius(
         if method == "alpha-crown":
             found, _, _ = optimise(state, network.output, shaped, {}, 20, lambda b: bool((b > bound).all()))
         else:
-            found, _ = lower_bounds(state, network.output, shaped)
+            found, _ = best_bounds(state, network.output, shaped)
         return bool((found > bound).all())
 
     low, high = 0.0, largest
