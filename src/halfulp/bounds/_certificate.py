@@ -112,13 +112,13 @@ def _variants(state: State, position: int, cells: Array) -> list[list[int]]:
 
 
 def _planes(state: State) -> list[dict[str, Any]]:
-    """The slopes of every node that is not affine, where they are not 0; further variants hold maxima alone."""
+    """The slopes of every node that is not affine, where they are not 0, for each family of planes."""
     variants = []
-    for number, variant in enumerate(state.variants):
+    for variant in state.variants:
         state.choose = variant
         found = {}
         for position, node in enumerate(state.network.nodes):
-            if node.kind == "max" or (node.kind == "curve" and number == 0):
+            if node.kind in ("max", "curve"):
                 line = state.line(position)
                 found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
         variants.append(found)
