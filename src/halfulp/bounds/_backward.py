@@ -48,9 +48,9 @@ class State:
         self.ranges: list[Range] = [Range(box.lower, box.upper)]
         self.errors: list[Array | None] = [None]
         self.lines: dict[Any, Line] = {}
-        kinds = {"max" if node.kind == "max" else "rectifier" if rectifier(node) else "" for node in network}
-        self.variants = ("maxlin", "flat") if choose == "best" and kinds & {"max", "rectifier"} else (choose,)
-        """Families of planes; "flat" has the slope 0 below rectifiers. Every bound is the best of theirs."""
+        both = choose == "best" and any(node.kind == "max" for node in network)
+        self.variants = ("maxlin", "best") if both else (choose,)
+        """Families of planes around maxima. Every bound is the best of theirs."""
         self.choose = self.variants[0]
         self.proved: dict[int, Array] = {}
         """Node -> the variant that gave each backward bound, lower bounds first."""
@@ -84,7 +84,7 @@ class State:
 
     def line(self, position: int) -> Line:
         """The planes and the contribution of a node, made when they are first needed."""
-        key = (position, self.choose) if self.network.nodes[position].kind in ("max", "curve") else position
+        key = (position, self.choose) if self.network.nodes[position].kind == "max" else position
         known = self.lines.get(key)
         if known is None:
             known = _line(self, position)
@@ -137,7 +137,7 @@ def _contribution(low: Array, high: Array, noise: Array, size: int) -> Line:
 def _planes(state: State, node: Node, position: int, given: list[Range]) -> Any:
     low, high = given[0]
     if node.kind == "max":
-        return max_planes(*cell_bounds(node, given[0]), "maxlin" if state.choose == "flat" else state.choose)
+        return max_planes(*cell_bounds(node, given[0]), state.choose)
     if node.kind == "smooth":
         return smooth_max_planes(*cell_bounds(node, given[0]), node.parameters[0], node.padded)
     if node.kind == "product":
@@ -147,8 +147,6 @@ def _planes(state: State, node: Node, position: int, given: list[Range]) -> Any:
     if rectifier(node) and position in state.alphas:
         alpha = state.alphas[position]
         parameters["alpha"] = alpha if alpha.ndim == low.ndim else alpha.max(axis=0)
-    elif rectifier(node) and state.choose == "flat":
-        parameters["alpha"] = np.zeros(low.shape)
     return scalar_planes(node.function, low, high, **parameters)
 
 
