@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from halfulp.numbers import exact
 
 
 def search(
-    network: Network, box: Box, claim: Property, arithmetic: Arithmetic, steps: int = 40, seed: int = 0
+    network: Network,
+    box: Box,
+    claim: Property,
+    arithmetic: Arithmetic,
+    deadline: float,
+    steps: int = 40,
+    seed: int = 0,
 ) -> tuple[Array, Any] | None:
     """An input of the box with an unsafe output, and that output; None if none was found."""
     rows, bounds, _ = claim.lines()
@@ -28,6 +35,8 @@ def search(
     for start in starts:
         x = np.array(start)
         for step in range(steps):
+            if time.monotonic() > deadline:
+                return None
             values, outputs = _values(network, x)
             margins = (outputs.reshape(count, -1) * rows).sum(axis=1) - bounds
             for k in np.argsort(margins)[:2]:

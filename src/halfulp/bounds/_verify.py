@@ -148,7 +148,7 @@ def verify(
     root = propagate(State(network, box, kind), method != "ibp")
     if search_tree.decide(_Domain(root, {}, ()), 0 if method != "alpha-crown" else 30, quick=True):
         return verdict("holds", _certificate=search_tree.certificate(box, root))
-    found = search(network, attack_box or box, property, kind)
+    found = search(network, attack_box or box, property, kind, began + time_limit)
     if found is not None:
         return verdict("violated", counterexample=found[0], output=found[1])
     if method == "alpha-crown" and search_tree.branch(_Domain(root, {}, ())):
