@@ -112,11 +112,11 @@ CONSTRAINTS: dict[str, str] = {
     "V6": "a property is made of linear inequalities with finite numbers",
     "V7": "a certificate is whole, belongs to the network, and every line of it holds exactly",
     # Properties in VNN-LIB form
-    "L1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
-    "L2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
-    "L3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
-    "L4": "every input is bounded by numbers, the lower one not above the upper one",
-    "L5": "the alternatives of a property, multiplied out, are of limited number",
+    "Q1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
+    "Q2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
+    "Q3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
+    "Q4": "every input is bounded by numbers, the lower one not above the upper one",
+    "Q5": "the alternatives of a property, multiplied out, are of limited number",
 }
 """Label -> the constraint in one sentence."""
 

@@ -58,7 +58,7 @@ def test_a_disjunction_of_inputs() -> None:
     assert stated.cases[1].upper == (3, 1)
     assert stated.cases[1].unsafe == ((row(9, y0=1),),)
     with pytest.raises(
-        ModelError, match=r"^vnnlib: lower of 2 cases: the property has several boxes; use .cases \[L5\]$"
+        ModelError, match=r"^vnnlib: lower of 2 cases: the property has several boxes; use .cases \[Q5\]$"
     ):
         _ = stated.lower
 
@@ -108,35 +108,35 @@ def test_the_unsafe_set_is_the_formula(asserted: list[tuple]) -> None:  # type: 
 
 
 REFUSED = [
-    ("(assert (<= Y_0 1)", 8, "this parenthesis is never closed", "L1"),
-    ("(assert (<= Y_0 1)))", 8, "')' stands outside of parentheses", "L1"),
-    ("hello", 8, "'hello' stands outside of parentheses", "L1"),
-    ("((<= Y_0 1))", 8, "a list must start with a word", "L1"),
-    ("(check-sat)", 8, "(check-sat …) is not (declare-const …) or (assert FORMULA)", "L1"),
-    ("(assert)", 8, "(assert …) is not (declare-const …) or (assert FORMULA)", "L1"),
-    ("(" * 65, 8, "parentheses nest deeper than 64", "L1"),
-    ("(declare-const X_0 Real)", 8, "X_0 is declared twice", "L2"),
-    ("(declare-const Z_0 Real)", 8, "'Z_0' is not a name X_0, X_1, … or Y_0, Y_1, …", "L2"),
-    ("(declare-const X_03 Real)", 8, "'X_03' is not a name X_0, X_1, … or Y_0, Y_1, …", "L2"),
-    ("(declare-const X_2 Int)", 8, "a declaration is (declare-const NAME Real)", "L2"),
-    ("(declare-const X_3 Real)", 8, "X_2 is not declared, but 3 variables X_… are; number them from 0", "L2"),
-    ("(assert (<= Y_7 0))", 8, "Y_7 is not declared", "L2"),
-    ("(assert (< Y_0 0))", 8, "(< …) is not and, or, <= or >= with operands", "L3"),
-    ("(assert (and))", 8, "(and …) is not and, or, <= or >= with operands", "L3"),
-    ("(assert (<= Y_0))", 8, "<= takes two terms", "L3"),
-    ("(assert (<= Y_0 nan))", 8, "'nan' is neither a declared variable nor a number", "L3"),
-    ("(assert (<= Y_0 1/3))", 8, "'1/3' is neither a declared variable nor a number", "L3"),
-    ("(assert (<= Y_0 1e9999))", 8, "the exponent of '1e9999' is larger than 2000", "L3"),
-    ("(assert (<= Y_0 " + "1" * 2001 + "))", 8, "a number has more than 2000 characters", "L3"),
-    ("(assert (<= (* Y_0 Y_1) 1))", 8, "a product of two variables is not linear", "L3"),
-    ("(assert (<= (/ 1 Y_1) 1))", 8, "(/ …) is not a linear term of +, -, * and / by a number", "L3"),
-    ("(assert (<= (/ Y_1 0) 1))", 8, "(/ …) is not a linear term of +, -, * and / by a number", "L3"),
-    ("(assert (<= 0 1))", 8, "an inequality has no variable", "L3"),
-    ("(assert (<= (- Y_0 Y_0) 1))", 8, "an inequality has no variable", "L3"),
-    ("(assert (<= X_0 Y_0))", 8, "an inequality must not mix inputs and outputs", "L3"),
-    ("", 8, "some alternative does not say which outputs are unsafe", "L3"),
-    ("(assert (<= X_0 X_1))", 8, "inputs must be bounded one by one, by numbers: the input set is a box", "L4"),
-    ("(assert (>= X_0 2))", 8, "X_0 has no value: its lower bound is above its upper bound", "L4"),
+    ("(assert (<= Y_0 1)", 8, "this parenthesis is never closed", "Q1"),
+    ("(assert (<= Y_0 1)))", 8, "')' stands outside of parentheses", "Q1"),
+    ("hello", 8, "'hello' stands outside of parentheses", "Q1"),
+    ("((<= Y_0 1))", 8, "a list must start with a word", "Q1"),
+    ("(check-sat)", 8, "(check-sat …) is not (declare-const …) or (assert FORMULA)", "Q1"),
+    ("(assert)", 8, "(assert …) is not (declare-const …) or (assert FORMULA)", "Q1"),
+    ("(" * 65, 8, "parentheses nest deeper than 64", "Q1"),
+    ("(declare-const X_0 Real)", 8, "X_0 is declared twice", "Q2"),
+    ("(declare-const Z_0 Real)", 8, "'Z_0' is not a name X_0, X_1, … or Y_0, Y_1, …", "Q2"),
+    ("(declare-const X_03 Real)", 8, "'X_03' is not a name X_0, X_1, … or Y_0, Y_1, …", "Q2"),
+    ("(declare-const X_2 Int)", 8, "a declaration is (declare-const NAME Real)", "Q2"),
+    ("(declare-const X_3 Real)", 8, "X_2 is not declared, but 3 variables X_… are; number them from 0", "Q2"),
+    ("(assert (<= Y_7 0))", 8, "Y_7 is not declared", "Q2"),
+    ("(assert (< Y_0 0))", 8, "(< …) is not and, or, <= or >= with operands", "Q3"),
+    ("(assert (and))", 8, "(and …) is not and, or, <= or >= with operands", "Q3"),
+    ("(assert (<= Y_0))", 8, "<= takes two terms", "Q3"),
+    ("(assert (<= Y_0 nan))", 8, "'nan' is neither a declared variable nor a number", "Q3"),
+    ("(assert (<= Y_0 1/3))", 8, "'1/3' is neither a declared variable nor a number", "Q3"),
+    ("(assert (<= Y_0 1e9999))", 8, "the exponent of '1e9999' is larger than 2000", "Q3"),
+    ("(assert (<= Y_0 " + "1" * 2001 + "))", 8, "a number has more than 2000 characters", "Q3"),
+    ("(assert (<= (* Y_0 Y_1) 1))", 8, "a product of two variables is not linear", "Q3"),
+    ("(assert (<= (/ 1 Y_1) 1))", 8, "(/ …) is not a linear term of +, -, * and / by a number", "Q3"),
+    ("(assert (<= (/ Y_1 0) 1))", 8, "(/ …) is not a linear term of +, -, * and / by a number", "Q3"),
+    ("(assert (<= 0 1))", 8, "an inequality has no variable", "Q3"),
+    ("(assert (<= (- Y_0 Y_0) 1))", 8, "an inequality has no variable", "Q3"),
+    ("(assert (<= X_0 Y_0))", 8, "an inequality must not mix inputs and outputs", "Q3"),
+    ("", 8, "some alternative does not say which outputs are unsafe", "Q3"),
+    ("(assert (<= X_0 X_1))", 8, "inputs must be bounded one by one, by numbers: the input set is a box", "Q4"),
+    ("(assert (>= X_0 2))", 8, "X_0 has no value: its lower bound is above its upper bound", "Q4"),
 ]
 
 
@@ -150,10 +150,10 @@ def test_refusals(text: str, line: int, rule: str, label: str) -> None:
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("(declare-const Y_0 Real)", "no variable X_0 is declared [L2]"),
-        ("(declare-const X_0 Real)", "no variable Y_0 is declared [L2]"),
-        (HEAD + "(assert (<= X_0 0)) (assert (<= Y_0 0))", "X_0 has no lower bound [L4]"),
-        (HEAD + "(assert (>= X_0 0)) (assert (>= X_1 0)) (assert (<= Y_0 0))", "X_0 has no upper bound [L4]"),
+        ("(declare-const Y_0 Real)", "no variable X_0 is declared [Q2]"),
+        ("(declare-const X_0 Real)", "no variable Y_0 is declared [Q2]"),
+        (HEAD + "(assert (<= X_0 0)) (assert (<= Y_0 0))", "X_0 has no lower bound [Q4]"),
+        (HEAD + "(assert (>= X_0 0)) (assert (>= X_1 0)) (assert (<= Y_0 0))", "X_0 has no upper bound [Q4]"),
     ],
 )
 def test_what_is_missing(text: str, rule: str) -> None:
@@ -163,20 +163,20 @@ def test_what_is_missing(text: str, rule: str) -> None:
 
 
 def test_alternatives_are_limited() -> None:
-    """2**40 alternatives in a few kilobytes [L5]."""
+    """2**40 alternatives in a few kilobytes [Q5]."""
     choice = "(or (<= Y_0 0) (<= Y_1 0))"
     rule = "more than 65536 alternatives or 524288 inequalities when multiplied out"
     for text in ("(assert (and " + choice * 40 + "))", f"(assert {choice})" * 40):
         with pytest.raises(ModelError) as caught:
             parse_property(HEAD + BOX + text)
         assert caught.value.rule == rule
-        assert caught.value.label == "L5"
+        assert caught.value.label == "Q5"
 
 
 def test_numbers_do_not_grow_without_limit() -> None:
-    """Sums of fractions with many different denominators [L3]."""
+    """Sums of fractions with many different denominators [Q3]."""
     terms = " ".join(f"(/ 1 1{'0' * 1500}{k:04d})" for k in range(1, 400))
-    with pytest.raises(ModelError, match=r"a number grows beyond 32768 bits \[L3\]"):
+    with pytest.raises(ModelError, match=r"a number grows beyond 32768 bits \[Q3\]"):
         parse_property(HEAD + BOX + f"(assert (<= (+ Y_0 {terms}) 0))")
 
 
@@ -188,7 +188,7 @@ def test_long_conjunctions_take_linear_time() -> None:
 
 def test_large_assertions_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vnnlib_text, "NODES", 1000)
-    with pytest.raises(ModelError, match=r"one assertion has more than 1000 words \[L1\]"):
+    with pytest.raises(ModelError, match=r"one assertion has more than 1000 words \[Q1\]"):
         parse_property(HEAD + BOX + "(assert (and " + "(<= Y_0 1) " * 1000 + "))")
 
 
@@ -202,20 +202,20 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cut.write_bytes(packed.read_bytes()[:-20])
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(
-        ModelError, match=r"^vnnlib: cut.vnnlib.gz: the file is not whole: it cannot be unpacked \[L1\]$"
+        ModelError, match=r"^vnnlib: cut.vnnlib.gz: the file is not whole: it cannot be unpacked \[Q1\]$"
     ):
         read_property(cut)
-    with pytest.raises(ModelError, match=r"^vnnlib: binary.vnnlib: the file is not text in UTF-8 \[L1\]$"):
+    with pytest.raises(ModelError, match=r"^vnnlib: binary.vnnlib: the file is not text in UTF-8 \[Q1\]$"):
         read_property(binary)
     monkeypatch.setattr(_vnnlib, "BYTES", 1000)
     bomb = tmp_path / "bomb.vnnlib.gz"
     bomb.write_bytes(gzip.compress(b"(" * 10_000_000))
-    with pytest.raises(ModelError, match=r"the file has more than 1000 bytes, unpacked \[L1\]"):
+    with pytest.raises(ModelError, match=r"the file has more than 1000 bytes, unpacked \[Q1\]"):
         read_property(bomb)
 
 
 def test_boxes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vnnlib, "SIDES", 5)
     cases = " ".join(f"(and (<= X_0 0.{k}) (<= Y_0 0))" for k in range(1, 9))
-    with pytest.raises(ModelError, match=r"the boxes have more than 5 sides \[L5\]"):
+    with pytest.raises(ModelError, match=r"the boxes have more than 5 sides \[Q5\]"):
         parse_property(HEAD + BOX + f"(assert (or {cases}))")

@@ -76,7 +76,7 @@ class VnnProperty:
     def _only(self, name: str) -> VnnCase:
         if len(self.cases) != 1:
             rule = "the property has several boxes; use .cases"
-            raise ModelError("vnnlib", f"{name} of {len(self.cases)} cases", rule, "L5")
+            raise ModelError("vnnlib", f"{name} of {len(self.cases)} cases", rule, "Q5")
         return self.cases[0]
 
     @property
@@ -126,7 +126,7 @@ class _Parser(Reader):
         if head in ("<=", ">="):
             return [[self.atom(node, head, rest)]]
         if head not in ("and", "or") or not rest:
-            self.refuse(node.at, f"({cropped(head)} …) is not and, or, <= or >= with operands", "L3")
+            self.refuse(node.at, f"({cropped(head)} …) is not and, or, <= or >= with operands", "Q3")
         parts = [self.formula(part) for part in rest]
         if head == "or":
             clauses = [clause for part in parts for clause in part]
@@ -146,22 +146,22 @@ class _Parser(Reader):
 
     def check_size(self, at: int, clauses: int, atoms: int) -> None:
         if clauses > CLAUSES or atoms > ATOMS:
-            self.refuse(at, f"more than {CLAUSES} alternatives or {ATOMS} inequalities when multiplied out", "L5")
+            self.refuse(at, f"more than {CLAUSES} alternatives or {ATOMS} inequalities when multiplied out", "Q5")
 
     def atom(self, node: Node, head: str, rest: list[Node]) -> _Atom:
         if len(rest) != 2:
-            self.refuse(node.at, f"{head} takes two terms", "L3")
+            self.refuse(node.at, f"{head} takes two terms", "Q3")
         first, second = self.term(rest[0]), self.term(rest[1])
         left, right = (first, second) if head == "<=" else (second, first)
         difference = self.sum(node, "-", [left, right])
         coefficients = {name: c for name, c in difference.coefficients.items() if c}
         if not coefficients:
-            self.refuse(node.at, "an inequality has no variable", "L3")
+            self.refuse(node.at, "an inequality has no variable", "Q3")
         letters = {name[0] for name in coefficients}
         if len(letters) == 2:
-            self.refuse(node.at, "an inequality must not mix inputs and outputs", "L3")
+            self.refuse(node.at, "an inequality must not mix inputs and outputs", "Q3")
         if letters == {"X"} and len(coefficients) > 1:
-            self.refuse(node.at, "inputs must be bounded one by one, by numbers: the input set is a box", "L4")
+            self.refuse(node.at, "inputs must be bounded one by one, by numbers: the input set is a box", "Q4")
         return _Atom(node.at, coefficients, -difference.constant)
 
     # The whole file
@@ -175,7 +175,7 @@ class _Parser(Reader):
             elif head == "assert" and len(rest) == 1:
                 parts.append(self.formula(rest[0]))
             else:
-                self.refuse(node.at, f"({cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "L1")
+                self.refuse(node.at, f"({cropped(head)} …) is not (declare-const …) or (assert FORMULA)", "Q1")
         self.check_declared()
         common = [atom for part in parts if len(part) == 1 for atom in part[0]]
         choices = self.conjunction(len(self.text), [part for part in parts if len(part) > 1])
@@ -195,11 +195,11 @@ class _Parser(Reader):
             key = tuple((*atom.coefficients.items(), atom.bound) for atom in sides)
             if key not in boxes:
                 if (len(boxes) + 1) * self.counts["X"] > SIDES:
-                    self.refuse(len(self.text), f"the boxes have more than {SIDES} sides", "L5")
+                    self.refuse(len(self.text), f"the boxes have more than {SIDES} sides", "Q5")
                 boxes[key] = self.box(lower, upper, sides)
             conjunction = always + [self.inequality(atom) for atom in clause if _output(atom)]
             if not conjunction:
-                self.refuse(len(self.text), "some alternative does not say which outputs are unsafe", "L3")
+                self.refuse(len(self.text), "some alternative does not say which outputs are unsafe", "Q3")
             grouped.setdefault(key, []).append(tuple(conjunction))
         return tuple(VnnCase(*boxes[key], tuple(unsafe)) for key, unsafe in grouped.items())
 
@@ -219,7 +219,7 @@ class _Parser(Reader):
                 lower[index] = value if lower[index] is None else max(value, lower[index])  # type: ignore[type-var]
             low, high = lower[index], upper[index]
             if low is not None and high is not None and low > high:
-                self.refuse(atom.at, f"{name} has no value: its lower bound is above its upper bound", "L4")
+                self.refuse(atom.at, f"{name} has no value: its lower bound is above its upper bound", "Q4")
 
     def box(
         self, lower: list[Fraction | None], upper: list[Fraction | None], atoms: _Clause
@@ -229,7 +229,7 @@ class _Parser(Reader):
         for side, ends in (("lower", lower), ("upper", upper)):
             for index, end in enumerate(ends):
                 if end is None:
-                    self.refuse(len(self.text), f"X_{index} has no {side} bound", "L4")
+                    self.refuse(len(self.text), f"X_{index} has no {side} bound", "Q4")
         return tuple(e for e in lower if e is not None), tuple(e for e in upper if e is not None)
 
 
@@ -271,10 +271,10 @@ def read_property(path: str | PathLike[str]) -> VnnProperty:
         with gzip.open(file, "rb") if packed else file.open("rb") as source:
             data = source.read(BYTES + 1)
         if len(data) > BYTES:
-            raise ModelError("vnnlib", file.name, f"the file has more than {BYTES} bytes, unpacked", "L1")
+            raise ModelError("vnnlib", file.name, f"the file has more than {BYTES} bytes, unpacked", "Q1")
         text = data.decode("utf-8")
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ModelError("vnnlib", file.name, "the file is not whole: it cannot be unpacked", "L1") from None
+        raise ModelError("vnnlib", file.name, "the file is not whole: it cannot be unpacked", "Q1") from None
     except UnicodeDecodeError:
-        raise ModelError("vnnlib", file.name, "the file is not text in UTF-8", "L1") from None
+        raise ModelError("vnnlib", file.name, "the file is not text in UTF-8", "Q1") from None
     return parse_property(text, file.name)

@@ -63,14 +63,14 @@ class Reader:
                 continue
             if word == "(":
                 if len(stack) == DEPTH:
-                    self.refuse(at, f"parentheses nest deeper than {DEPTH}", "L1")
+                    self.refuse(at, f"parentheses nest deeper than {DEPTH}", "Q1")
                 stack.append(Node(at, []))
                 continue
             if not stack:
-                self.refuse(at, f"{_short(word)} stands outside of parentheses", "L1")
+                self.refuse(at, f"{_short(word)} stands outside of parentheses", "Q1")
             nodes += 1
             if nodes > NODES:
-                self.refuse(at, f"one assertion has more than {NODES} words", "L1")
+                self.refuse(at, f"one assertion has more than {NODES} words", "Q1")
             node = stack.pop() if word == ")" else Node(at, word)
             if stack:
                 stack[-1].value.append(node)  # type: ignore[union-attr]
@@ -78,12 +78,12 @@ class Reader:
                 yield node
                 nodes = 0
         if stack:
-            self.refuse(stack[0].at, "this parenthesis is never closed", "L1")
+            self.refuse(stack[0].at, "this parenthesis is never closed", "Q1")
 
     def words(self, node: Node) -> tuple[str, list[Node]]:
         """The head of a list, and the rest."""
         if isinstance(node.value, str) or not node.value or not isinstance(node.value[0].value, str):
-            self.refuse(node.at, "a list must start with a word", "L1")
+            self.refuse(node.at, "a list must start with a word", "Q1")
         return node.value[0].value, node.value[1:]
 
     # Declarations
@@ -93,32 +93,32 @@ class Reader:
         if len(plain) == 3 and plain[1] == []:  # declare-fun X_0 () Real
             del plain[1]
         if len(plain) != 2 or not isinstance(plain[0], str) or plain[1] != "Real":
-            self.refuse(node.at, "a declaration is (declare-const NAME Real)", "L2")
+            self.refuse(node.at, "a declaration is (declare-const NAME Real)", "Q2")
         match = _VARIABLE.fullmatch(plain[0])
         if match is None:
-            self.refuse(node.at, f"{_short(plain[0])} is not a name X_0, X_1, … or Y_0, Y_1, …", "L2")
+            self.refuse(node.at, f"{_short(plain[0])} is not a name X_0, X_1, … or Y_0, Y_1, …", "Q2")
         if plain[0] in self.declared:
-            self.refuse(node.at, f"{plain[0]} is declared twice", "L2")
+            self.refuse(node.at, f"{plain[0]} is declared twice", "Q2")
         self.declared.add(plain[0])
         self.counts[match.group(1)] += 1
 
     def check_declared(self) -> None:
         for letter, count in self.counts.items():
             if count == 0:
-                self.refuse(len(self.text), f"no variable {letter}_0 is declared", "L2")
+                self.refuse(len(self.text), f"no variable {letter}_0 is declared", "Q2")
             missing = next((i for i in range(count) if f"{letter}_{i}" not in self.declared), None)
             if missing is not None:
                 rule = f"{letter}_{missing} is not declared, but {count} variables {letter}_… are; number them from 0"
-                self.refuse(len(self.text), rule, "L2")
+                self.refuse(len(self.text), rule, "Q2")
 
     # Terms
 
     def number(self, word: str, at: int) -> Fraction:
         if len(word) > DIGITS:
-            self.refuse(at, f"a number has more than {DIGITS} characters", "L3")
+            self.refuse(at, f"a number has more than {DIGITS} characters", "Q3")
         _, _, exponent = word.lower().partition("e")
         if exponent and abs(int(exponent)) > DIGITS:
-            self.refuse(at, f"the exponent of {_short(word)} is larger than {DIGITS}", "L3")
+            self.refuse(at, f"the exponent of {_short(word)} is larger than {DIGITS}", "Q3")
         return Fraction(word)
 
     def term(self, node: Node) -> Linear:
@@ -128,8 +128,8 @@ class Reader:
             if _NUMBER.fullmatch(node.value):
                 return Linear({}, self.number(node.value, node.at))
             if _VARIABLE.fullmatch(node.value):
-                self.refuse(node.at, f"{node.value} is not declared", "L2")
-            self.refuse(node.at, f"{_short(node.value)} is neither a declared variable nor a number", "L3")
+                self.refuse(node.at, f"{node.value} is not declared", "Q2")
+            self.refuse(node.at, f"{_short(node.value)} is neither a declared variable nor a number", "Q3")
         head, rest = self.words(node)
         terms = [self.term(part) for part in rest]
         if head in ("+", "-") and terms:
@@ -137,12 +137,12 @@ class Reader:
         if head == "*" and terms:
             return self.product(node, terms)
         if head != "/" or len(terms) != 2 or terms[1].coefficients or not terms[1].constant:
-            self.refuse(node.at, f"({cropped(head)} …) is not a linear term of +, -, * and / by a number", "L3")
+            self.refuse(node.at, f"({cropped(head)} …) is not a linear term of +, -, * and / by a number", "Q3")
         return self.scaled(node, terms[0], 1 / terms[1].constant)
 
     def sized(self, node: Node, number: Fraction) -> Fraction:
         if max(number.numerator.bit_length(), number.denominator.bit_length()) > BITS:
-            self.refuse(node.at, f"a number grows beyond {BITS} bits", "L3")
+            self.refuse(node.at, f"a number grows beyond {BITS} bits", "Q3")
         return number
 
     def scaled(self, node: Node, term: Linear, factor: Fraction) -> Linear:
@@ -164,9 +164,9 @@ class Reader:
     def product(self, node: Node, terms: list[Linear]) -> Linear:
         variables = [term for term in terms if term.coefficients]
         if len(variables) > 1:
-            self.refuse(node.at, "a product of two variables is not linear", "L3")
+            self.refuse(node.at, "a product of two variables is not linear", "Q3")
         if len(terms) > DEPTH:
-            self.refuse(node.at, f"a product has more than {DEPTH} factors", "L3")
+            self.refuse(node.at, f"a product has more than {DEPTH} factors", "Q3")
         result = variables[0] if variables else Linear({}, Fraction(1))
         for term in terms:
             if not term.coefficients:
