@@ -12,6 +12,7 @@ import pytest
 
 import halfulp as hu
 from halfulp.conformance import SUBJECTS, Plan, SubjectError, Unsupported, UserSubject, check, load_subject
+from halfulp.conformance.cases import Arrays
 from halfulp.conformance.shrink import Sample, shrink
 from halfulp.conformance.subjects._source import literal
 from halfulp.conformance.units import case_of
@@ -61,6 +62,17 @@ def test_check_imports_no_framework_that_is_not_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("op", "shape"), [(hu.Unfold((2, 2), padding=1), (2, 3, 4)), (hu.Fold((3, 4), (2, 2)), (2, 4, 6))]
+)
+def test_shrinking_changes_only_fields_that_a_record_has(op: hu.Operator, shape: tuple[int, ...]) -> None:
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    arrays = Arrays((x,), (x.copy(),), np.ones(op.output_shape(shape), np.float32))
+    small = shrink(Sample(op, arrays), lambda sample: bool(sample.arrays.primals[0].size), "forward")
+    assert type(small.op) is type(op)
+    assert small.arrays.primals[0].size < x.size
 
 
 def test_shrinking_keeps_the_failure_and_little_else() -> None:

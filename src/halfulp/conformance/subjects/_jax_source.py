@@ -15,30 +15,46 @@ from halfulp.records import (
     ConvTranspose,
     GlobalAvgPool,
     GlobalMaxPool,
+    GlobalMinPool,
     MaxPool,
+    MinPool,
     Operator,
     Shape,
+    SumPool,
 )
+
+_GLOBAL = {GlobalAvgPool: "mean", GlobalMaxPool: "max", GlobalMinPool: "min"}
 
 
 def function_source(op: Operator, inputs: tuple[Array | None, ...]) -> str:
     """``def f(x, …)`` that evaluates the record with JAX on inputs of these shapes."""
     x = inputs[0]
     assert x is not None
-    if isinstance(op, MaxPool):
-        least = "-jnp.inf" if x.dtype.kind not in "iu" else str(int(np.iinfo(x.dtype).min))
-        window = _reduce_window(op.axes(x.shape[x.ndim - op.ndim :]), x.ndim)
-        return f"def f(x):\n    return lax.reduce_window(x, {least}, lax.max, {window})"
+    if isinstance(op, (MaxPool, MinPool, SumPool)):
+        return _reduction(op, x)
     if isinstance(op, AvgPool):
         return _avg_pool(op, x.shape)
-    if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
-        function = "mean" if isinstance(op, GlobalAvgPool) else "max"
-        return f"def f(x):\n    return jnp.{function}(x, axis={tuple(range(-op.ndim, 0))}, keepdims={op.keepdims})"
+    if isinstance(op, (GlobalAvgPool, GlobalMaxPool, GlobalMinPool)):
+        where = f"axis={tuple(range(-op.ndim, 0))}, keepdims={op.keepdims}"
+        return f"def f(x):\n    return jnp.{_GLOBAL[type(op)]}(x, {where})"
     if isinstance(op, Conv):
         return _conv(op, inputs)
     if isinstance(op, ConvTranspose):
         return _conv_transpose(op, inputs)
     raise Unsupported(f"jax has no {op.name}")
+
+
+def _reduction(op: MaxPool | MinPool | SumPool, x: Array) -> str:
+    """A windowed maximum, minimum or sum, with the number that changes none of them as padding."""
+    integers = np.iinfo(x.dtype) if x.dtype.kind in "iu" else None
+    if isinstance(op, SumPool):
+        start, function = "0.0", "add"
+    elif isinstance(op, MaxPool):
+        start, function = "-jnp.inf" if integers is None else str(int(integers.min)), "max"
+    else:
+        start, function = "jnp.inf" if integers is None else str(int(integers.max)), "min"
+    window = _reduce_window(op.axes(x.shape[x.ndim - op.ndim :]), x.ndim)
+    return f"def f(x):\n    return lax.reduce_window(x, {start}, lax.{function}, {window})"
 
 
 def _reduce_window(axes: tuple[Axis, ...], ndim: int) -> str:

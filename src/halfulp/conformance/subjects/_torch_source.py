@@ -11,12 +11,22 @@ from halfulp.records import (
     AvgPool,
     Conv,
     ConvTranspose,
+    Fold,
     GlobalAvgPool,
+    GlobalLpPool,
     GlobalMaxPool,
+    GlobalMinPool,
+    GlobalOperator,
+    LpPool,
     MaxPool,
+    MinPool,
     Operator,
     Shape,
+    SumPool,
+    Unfold,
 )
+
+_METHODS = {GlobalAvgPool: "mean", GlobalMaxPool: "amax", GlobalMinPool: "amin"}
 
 
 def function_source(op: Operator, shape: Shape, indices: bool = False) -> str:
@@ -30,8 +40,8 @@ def function_source(op: Operator, shape: Shape, indices: bool = False) -> str:
     ndim = op.ndim  # type: ignore[attr-defined]
     if len(shape) > ndim + 2:
         raise Unsupported(f"torch takes inputs of {ndim + 1} or {ndim + 2} axes")
-    if len(shape) == ndim and not isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
-        call = call.replace("(x, ", "(x[None], ", 1) + "[0]"
+    if len(shape) == ndim and not isinstance(op, GlobalOperator):
+        call = call.replace("x, ", "x[None], ", 1) + "[0]"
     return f"def f({signature}):\n    return {call}"
 
 
@@ -47,11 +57,40 @@ def _call(op: Operator, indices: bool) -> tuple[str, str]:
         return _avg_pool(op)
     if isinstance(op, AdaptiveAvgPool):
         return "x", _written(op.name, {"output_size": op.output_size})
-    if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
-        method = "mean" if isinstance(op, GlobalAvgPool) else "amax"
-        return "x", f"x.{method}(dim={tuple(range(-op.ndim, 0))}, keepdim={op.keepdims})"
+    if isinstance(op, GlobalOperator):
+        return "x", _global(op)
     if isinstance(op, (Conv, ConvTranspose)):
         return _convolution(op)
+    return "x", _other_pooling(op)
+
+
+def _global(op: GlobalOperator) -> str:
+    where = f"dim={tuple(range(-op.ndim, 0))}, keepdim={op.keepdims}"
+    if isinstance(op, GlobalLpPool):
+        return f"torch.linalg.vector_norm(x, {float(op.p)!r}, {where})".replace(" inf,", ' float("inf"),')
+    return f"x.{_METHODS[type(op)]}({where})"
+
+
+def _other_pooling(op: Operator) -> str:
+    """The rest of the family; torch has minima and sums by way of max_pool and avg_pool, as its users write them."""
+    if isinstance(op, MinPool):
+        arguments = _window(op) | {"dilation": op.dilation, "ceil_mode": op.ceil_mode}
+        return "-" + _written(op.name.replace("min", "max"), arguments, "-x")
+    if isinstance(op, SumPool):
+        if op.ndim == 1 or any(d != 1 for d in op.dilation):
+            raise Unsupported("torch sums windows only by divisor_override, which avg_pool1d and dilation do not have")
+        arguments = _window(op) | {"ceil_mode": op.ceil_mode, "divisor_override": 1}
+        return _written(op.name.replace("sum", "avg"), arguments)
+    if isinstance(op, LpPool):
+        if any(d != 1 for d in op.dilation) or any(_symmetric(op.padding, op.ndim, False)):
+            raise Unsupported("torch has no padding and no dilation in lp_pool")
+        arguments = {"norm_type": float(op.p), "kernel_size": op.kernel_size, "stride": op.stride}
+        return _written(op.name, arguments | {"ceil_mode": op.ceil_mode}).replace("=inf,", '=float("inf"),')
+    if isinstance(op, (Unfold, Fold)):
+        if op.ndim != 2:
+            raise Unsupported(f"torch has {op.name} for two spatial axes")
+        arguments = {"output_size": op.output_size} if isinstance(op, Fold) else {}
+        return _written(op.name, arguments | _window(op) | {"dilation": op.dilation})
     raise Unsupported(f"torch has no {op.name}")
 
 

@@ -20,7 +20,9 @@ from halfulp.records import (
     Conv,
     ConvTranspose,
     GlobalAvgPool,
+    GlobalLpPool,
     GlobalMaxPool,
+    LpPool,
     MaxPool,
     Operator,
     Shape,
@@ -43,6 +45,12 @@ def node_of(op: Operator, shapes: tuple[Shape | None, ...]) -> tuple[str, dict[s
         return "AveragePool", attributes | {"dilations": list(op.dilation)}
     if isinstance(op, (GlobalAvgPool, GlobalMaxPool)):
         return ("GlobalAveragePool" if isinstance(op, GlobalAvgPool) else "GlobalMaxPool"), {}
+    if isinstance(op, (LpPool, GlobalLpPool)):
+        if not isinstance(op.p, int):
+            raise Unsupported("ONNX LpPool takes an integer p")
+        if isinstance(op, GlobalLpPool):
+            return "GlobalLpPool", {"p": op.p}
+        return "LpPool", _window(op.axes(spatial), op) | {"dilations": list(op.dilation), "p": op.p}
     if isinstance(op, (Conv, ConvTranspose)):
         kernel = shapes[1][2:]  # type: ignore[index]
         axes = op.axes(spatial, kernel)
@@ -63,7 +71,7 @@ def _pads(axes: tuple[Axis, ...]) -> list[int]:
     return [a.before for a in axes] + [a.after for a in axes]
 
 
-def _window(axes: tuple[Axis, ...], op: MaxPool | AvgPool) -> dict[str, Any]:
+def _window(axes: tuple[Axis, ...], op: MaxPool | AvgPool | LpPool) -> dict[str, Any]:
     return {
         "kernel_shape": list(op.kernel_size),
         "strides": list(op.stride),
