@@ -19,9 +19,13 @@ def to_markdown(result: Result) -> str:
         f"| {first} | {' | '.join(heads)} |",
         f"|{'---|' * (len(heads) + 1 + (len(modes) > 1))}",
     ]
+    left_out: list[str] = []
     for operator in result.plan.operators:
         for mode in modes:
             cells = [subject.summary.select(operator, mode) for subject in result.subjects]
+            if not any(cell.elements for cell in cells) and any(cell.unsupported for cell in cells):
+                left_out.append(operator)
+                continue
             name = f"{operator} | {mode}" if len(modes) > 1 else operator
             lines.append(f"| {name} | {' | '.join(map(_cell, cells))} |")
     plan = result.plan
@@ -33,6 +37,8 @@ def to_markdown(result: Result) -> str:
         f"`{' '.join(command)}`, {result.date[:10]}: the share of elements that are correctly rounded, and the largest "
         "error in ulps where a rule is kept."
     )
+    if left_out:
+        lines[-1] += f" No subject runs {', '.join(dict.fromkeys(left_out))}."
     return "\n".join(lines) + "\n"
 
 

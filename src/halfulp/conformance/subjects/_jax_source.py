@@ -41,7 +41,7 @@ def function_source(op: Operator, inputs: tuple[Array | None, ...]) -> str:
         return _conv(op, inputs)
     if isinstance(op, ConvTranspose):
         return _conv_transpose(op, inputs)
-    raise Unsupported(f"jax has no {op.name}")
+    raise Unsupported(f"the subject has no call for {op.name}")
 
 
 def _reduction(op: MaxPool | MinPool | SumPool, x: Array) -> str:

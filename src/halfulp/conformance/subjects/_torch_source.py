@@ -91,7 +91,7 @@ def _other_pooling(op: Operator) -> str:
             raise Unsupported(f"torch has {op.name} for two spatial axes")
         arguments = {"output_size": op.output_size} if isinstance(op, Fold) else {}
         return _written(op.name, arguments | _window(op) | {"dilation": op.dilation})
-    raise Unsupported(f"torch has no {op.name}")
+    raise Unsupported(f"the subject has no call for {op.name}")
 
 
 def _indexed(name: str, arguments: dict[str, Any], indices: bool) -> tuple[str, str]:
