@@ -76,7 +76,7 @@ class Pool(NamedTuple):
     @classmethod
     def of(cls, op: Any, spatial: tuple[int, ...]) -> Pool:
         number = np.arange(math.prod(spatial)).reshape(spatial)
-        if isinstance(op, (hu.GlobalAvgPool, hu.GlobalMaxPool)):
+        if isinstance(op, (hu.GlobalAvgPool, hu.GlobalMaxPool, hu.GlobalMinPool)):
             return cls([(number.ravel().tolist(), 0)])
         if isinstance(op, (hu.AdaptiveAvgPool, hu.AdaptiveMaxPool)):
             pairs = [(n, n if m is None else m) for n, m in zip(spatial, op.output_size, strict=True)]
@@ -121,7 +121,8 @@ def winners(op: Any, values: Sequence[float]) -> list[int]:
     if nans and (op.nan == "propagate" or not rest):
         found = nans
     else:
-        top = max(values[i] for i in rest)
+        best = min if isinstance(op, (hu.MinPool, hu.GlobalMinPool)) else max
+        top = best(values[i] for i in rest)
         found = [i for i in rest if values[i] == top]
     return found[:1] if op.ties == "first" else found[-1:] if op.ties == "last" else found
 

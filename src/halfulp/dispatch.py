@@ -16,6 +16,23 @@ from halfulp.numbers import refuse_mask
 from halfulp.records import Operator, Pullback, _inputs, set_interpreter
 
 
+class _Pullback:
+    """A pullback of the kernels that refuses masked cotangents; ``nbytes`` and the like are the kernels' own."""
+
+    __slots__ = ("_name", "_pull")
+
+    def __init__(self, name: str, pull: Pullback) -> None:
+        self._name, self._pull = name, pull
+
+    def __call__(self, cotangent: Any) -> tuple[Any, ...]:
+        if type(cotangent) is not np.ndarray:
+            refuse_mask(self._name, "cotangent", cotangent)
+        return self._pull(cotangent)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pull, name)
+
+
 class Dispatch:
     """The interpreter behind ``op(x)``, ``op.jvp`` and ``op.vjp``."""
 
@@ -62,14 +79,8 @@ class Dispatch:
         if traced is not None:
             return traced.__halfulp_vjp__(op, primals)  # type: ignore[no-any-return]
         if _for_kernels(op, primals):
-            output, pull = kernels.vjp(op, primals)
-
-            def checked(cotangent: Any) -> tuple[Any, ...]:
-                if type(cotangent) is not np.ndarray:
-                    refuse_mask(op.name, "cotangent", cotangent)
-                return pull(cotangent)
-
-            return output, checked
+            output, pullback_of_kernels = kernels.vjp(op, primals)
+            return output, _Pullback(op.name, pullback_of_kernels)
         arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
         output = spec.forward(op, *arrays)
 

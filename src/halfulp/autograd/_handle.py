@@ -13,7 +13,7 @@ class Handle:
 
     __slots__ = ("id", "name", "tape")
 
-    def __init__(self, tape: Tape, id: int, name: str | None = None) -> None:
+    def __init__(self, tape: Tape, id: int | None, name: str | None = None) -> None:
         self.tape = tape
         self.id = id
         self.name = name
@@ -21,7 +21,7 @@ class Handle:
     @property
     def ndim(self) -> int:
         """The number of axes of the node's value."""
-        return int(self.tape.value(self.id).ndim)
+        return int(self.tape.value(self.id).ndim)  # type: ignore[arg-type]  # None is refused by name
 
     def __halfulp_apply__(self, op: Any, inputs: tuple[Any, ...]) -> tuple[Tape, int]:
         return self.tape.apply(op, *(None if given is None else given.id for given in inputs), name=self.name)

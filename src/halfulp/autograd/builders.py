@@ -23,7 +23,9 @@ class Builders(MathBuilders):
         self, function: Any, ids: tuple[int | None, ...], arguments: tuple[Any, ...], settings: Any, name: str | None
     ) -> tuple[Tape, int]:
         """A functional form, called with handles in place of the arrays: what it gives back is the tape's answer."""
-        handles = (None if id is None else Handle(cast("Tape", self), id, name) for id in ids)
+        first, *rest = ids  # an absent first one is refused by the tape, in its own words
+        handles: list[Handle | None] = [Handle(cast("Tape", self), first, name)]
+        handles += [None if id is None else Handle(cast("Tape", self), id, name) for id in rest]
         return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
 
     def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None) -> tuple[Tape, int]:

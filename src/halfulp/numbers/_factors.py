@@ -16,7 +16,7 @@ def factors(number: Any, dtype: Any) -> list[float]:
     number itself is beyond the dtype's largest one or below its smallest.
 
     >>> factors(3, "float16"), factors(1e5, "float16")
-    ([3.0], [1.5263671875, 16384.0, 4.0])
+    ([3.0], [1.525390625, 16384.0, 4.0])
     """
     target = float_format(dtype)
     exact = Fraction(int(number.p), int(number.q)) if hasattr(number, "p") else Fraction(number)
