@@ -95,7 +95,12 @@ def shuffled(network: hb.Network, x: Any, rng: np.random.Generator) -> Any:
     values = [x]
     for node in network.nodes[1:]:
         given = [values[i] for i in node.inputs]
-        if node.kind == "affine" and node.operator is not None and isinstance(node.maps[0], Mean):
+        if (
+            node.kind == "affine"
+            and node.operator is not None
+            and isinstance(node.maps[0], Mean)
+            and not isinstance(node.operator, (hu.SumPool, hu.Fold))
+        ):
             values.append(_averages(node, given[0], rng))
         elif node.kind == "affine" and node.operator is not None and not isinstance(node.maps[0], Gather):
             values.append(_sums(node, given[0], rng))

@@ -23,7 +23,7 @@ from halfulp.bounds._maps import Array, Gather
 from halfulp.bounds._max_relaxation import max_planes
 from halfulp.bounds._network import Network, Node
 from halfulp.bounds._scalar_relaxation import scalar_planes
-from halfulp.bounds._smooth_relaxation import smooth_max_planes
+from halfulp.bounds._smooth_relaxation import norm_planes, smooth_max_planes
 
 CHUNK = 1 << 22
 """The largest number of coefficients of one node that are held at once."""
@@ -138,6 +138,8 @@ def _planes(state: State, node: Node, position: int, given: list[Range]) -> Any:
     low, high = given[0]
     if node.kind == "max":
         return max_planes(*cell_bounds(node, given[0]), state.choose)
+    if node.function == "norm":
+        return norm_planes(*cell_bounds(node, given[0]), node.parameters[0])
     if node.kind == "smooth":
         return smooth_max_planes(*cell_bounds(node, given[0]), node.parameters[0], node.padded)
     if node.kind == "product":

@@ -18,7 +18,7 @@ from halfulp.bounds._arithmetic import TINY, TRANSCENDENTAL, UNIT64, Arithmetic
 from halfulp.bounds._directed import add_down, add_up, mul_down, mul_up, sub_down, sub_up
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import ABSENT, Node
-from halfulp.bounds._smooth_relaxation import _value
+from halfulp.bounds._smooth_relaxation import _value, norm_value
 from halfulp.errors import ModelError
 from halfulp.records import Conv
 
@@ -71,7 +71,8 @@ def step(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
 def _affine(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
     if node.operator is None:  # cells move, and a constant is added only to 0
         return Step(_moved(node, inputs), None, None)
-    if arithmetic.name == "halfulp" and node.spread is None:
+    mixed = isinstance(node.maps[0], maps.Dense) and not node.maps[0].monotone
+    if arithmetic.name == "halfulp" and node.spread is None and not mixed:
         rounded = _rounded_ends(node, inputs, arithmetic)
         return Step(rounded, arithmetic.half_ulp(rounded.magnitude), None)
     centre = np.zeros(node.shape)
@@ -88,7 +89,7 @@ def _affine(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
     bias = 0.0 if node.bias is None else node.bias
     reach = (reach + (np.abs(bias) if node.spread is None else node.spread)) * (1 + terms * UNIT64) + TINY
     error = np.zeros(node.shape) if node.spread is None else reach * 2.0**-50
-    if arithmetic.name == "halfulp":
+    if arithmetic.name == "halfulp" and not mixed:
         bounds = _rounded_ends(node, inputs, arithmetic)
         return Step(bounds, error + arithmetic.half_ulp(bounds.magnitude), reach)
     if arithmetic.name == "any-order":
@@ -96,6 +97,9 @@ def _affine(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
     room = around + error + terms * UNIT64 * (2 * reach + around) + TINY
     total = centre + bias
     bounds = Range(np.nextafter(total - room, -np.inf), np.nextafter(total + room, np.inf))
+    if arithmetic.name == "halfulp":  # rounding is monotone
+        bounds = Range(*(end.astype(arithmetic.format.dtype).astype(np.float64) for end in bounds))
+        error = error + arithmetic.half_ulp(bounds.magnitude)
     return Step(bounds, error if error.any() else None, reach)
 
 
@@ -202,6 +206,10 @@ def _smooth(node: Node, given: Range, arithmetic: Arithmetic) -> Step:
         ends = [node.run(end.astype(arithmetic.format.dtype)).astype(np.float64) for end in given]
         bounds = Range(ends[0], ends[1])
         return Step(bounds, arithmetic.half_ulp(bounds.magnitude), None)
+    if node.function == "norm":
+        ends = [norm_value(np.where(real, end, 0.0), node.parameters[0]) for end in (low, high)]
+        least, most = ends[0][0] - ends[0][1], ends[1][0] + ends[1][1]
+        return Step(Range(np.maximum(np.nextafter(least, -np.inf), 0.0), np.nextafter(most, np.inf)), None, None)
     (beta,) = node.parameters
     zeros = np.asarray(node.padded, dtype=np.float64)
     side = 1.0 if beta > 0 else -1.0

@@ -137,7 +137,7 @@ def _mean(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -
     return builder.add(
         op.name,
         "affine",
-        [_id(ids[0])],
+        [only_input(ids)],
         output.shape,
         maps=(Mean(op, x.shape, cells),),
         operator=op,
@@ -150,7 +150,7 @@ def _mean(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -
 def _max(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
     index, _ = cells_of(op, values[0].shape)
     return builder.add(
-        op.name, "max", [_id(ids[0])], output.shape, index=index, operator=op, constants=(None,), roundings=0
+        op.name, "max", [only_input(ids)], output.shape, index=index, operator=op, constants=(None,), roundings=0
     )
 
 
@@ -162,7 +162,7 @@ def _smooth(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any)
     return builder.add(
         op.name,
         "smooth",
-        [_id(ids[0])],
+        [only_input(ids)],
         output.shape,
         index=index,
         padded=padded,
@@ -187,7 +187,7 @@ def _curve(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) 
     return builder.add(
         op.name,
         "curve",
-        [_id(ids[0])],
+        [only_input(ids)],
         output.shape,
         function=op.name,
         parameters=parameters,
@@ -250,7 +250,7 @@ def _matmul(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any)
         raise builder.refusal(f"matmul constant of shape {np.shape(right)}", "must be a vector or a matrix")
     if np.ndim(left) != 2:
         raise builder.refusal(f"matmul constant of shape {np.shape(left)}", "must be a matrix")
-    source = _id(ids[1])
+    source = _known(ids[1])
     places = builder.positions(source)
     if places.ndim > 1:
         source = builder.gather("transpose", source, np.swapaxes(places, -1, -2))
@@ -292,7 +292,7 @@ def _sum(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) ->
 
 @lowering(arithmetic.Neg)
 def _neg(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
-    source = _id(ids[0])
+    source = only_input(ids)
     return builder.gather("neg", source, builder.positions(source), -1)
 
 
@@ -303,7 +303,7 @@ def _mul(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) ->
     if None not in ids:
         if division:
             raise builder.refusal("div", "the divisor must be a constant")
-        pair = [_spread(builder, _id(i), target) for i in ids]
+        pair = [_spread(builder, _known(i), target) for i in ids]
         return builder.add("mul", "product", pair, target, operator=op, constants=(None, None), roundings=1)
     if division and ids[0] is None:
         raise builder.refusal("div", "the divisor must be a constant")
@@ -318,7 +318,7 @@ def _mul(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) ->
         exact = bool((np.abs(np.frexp(factor)[0]) == 0.5).all()) and bool(np.isfinite(quotient).all())
         spread = None if exact else np.zeros(target)
         factor = quotient
-    source = _spread(builder, _id(ids[moving]), target)
+    source = _spread(builder, _known(ids[moving]), target)
     slots: tuple[Any, ...] = (None, constant) if moving == 0 else (constant, None)
     return builder.add(
         op.name,
@@ -342,7 +342,7 @@ def _spread(builder: Builder, source: int, target: Shape) -> int:
 
 @lowering(reduction.Sum, reduction.Mean)
 def _reduction(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
-    source = _id(ids[0])
+    source = only_input(ids)
     rows, target = op._rows(builder.positions(source))
     length = rows.shape[-1]
     if rows.size == 0:
@@ -364,7 +364,7 @@ def _reduction(builder: Builder, op: Any, ids: Ids, values: list[Any], output: A
 
 @lowering(shape.Reshape, shape.Flatten, shape.Transpose, shape.BroadcastTo, shape.Index)
 def _rearrangement(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
-    source = _id(ids[0])
+    source = only_input(ids)
     return builder.gather(op.name, source, np.asarray(op.forward(builder.positions(source))))
 
 
@@ -392,7 +392,12 @@ def _concatenate(builder: Builder, op: Any, ids: Ids, values: list[Any], output:
     return builder.add(rules.name_of(op), "affine", inputs, target, maps=tuple(maps), bias=fixed)
 
 
-def _id(given: int | None) -> int:
+def only_input(ids: Ids) -> int:
+    """The node that an operator of one input is applied to."""
+    return _known(ids[0])
+
+
+def _known(given: int | None) -> int:
     if given is None:
         raise AssertionError("an operator of one input is applied to a traced value")
     return given

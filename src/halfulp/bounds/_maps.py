@@ -141,6 +141,29 @@ class Matrix(Map):
         return ("matrix", self.leading, self.weight)
 
 
+class Dense(Map):
+    """y = weight x, where x and y are flattened: a linear record that is known by its coefficients."""
+
+    def __init__(self, weight: Array, source: Shape, target: Shape) -> None:
+        self.weight = np.ascontiguousarray(weight, dtype=np.float64)
+        self.source, self.target = source, target
+        self.terms, self.terms_back = weight.shape[1], weight.shape[0]
+        self.monotone = bool((self.weight >= 0).all() or (self.weight <= 0).all())
+        """Whether all coefficients have the same sign."""
+
+    def forward(self, x: Array) -> Array:
+        return np.asarray(x.reshape(len(x), -1) @ self.weight.T).reshape(len(x), *self.target)
+
+    def transpose(self, g: Array) -> Array:
+        return np.asarray(g.reshape(len(g), -1) @ self.weight).reshape(len(g), *self.source)
+
+    def absolute(self) -> Map:
+        return Dense(np.abs(self.weight), self.source, self.target)
+
+    def fields(self) -> tuple[Any, ...]:
+        return ("dense", self.source, self.target, self.weight)
+
+
 class Convolution(Map):
     """A convolution or transposed convolution with a constant weight."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from flint import fmpq
 
 from halfulp import spec
-from halfulp.bounds._maps import Convolution, Gather, Matrix, Mean, Scale
+from halfulp.bounds._maps import Convolution, Dense, Gather, Matrix, Mean, Scale
 from halfulp.bounds._network import Node
 from halfulp.errors import CertificateError
 from halfulp.numbers import exact
@@ -79,6 +79,8 @@ class Linear:
             )
         if isinstance(linear, Matrix):
             return np.matmul(x, weight.T)
+        if isinstance(linear, Dense):
+            return np.matmul(x.reshape(len(x), -1), weight.T).reshape(-1, *linear.target)
         if isinstance(linear, Scale):
             return x * weight
         own = linear.sign if isinstance(linear, Gather) else linear.sign * _mean_sign(linear)
@@ -99,6 +101,8 @@ class Linear:
             return out[key].reshape(-1, *linear.source)
         if isinstance(linear, Matrix):
             return np.matmul(g, self.weight)
+        if isinstance(linear, Dense):
+            return np.matmul(g.reshape(len(g), -1), self.weight).reshape(-1, *linear.source)
         if isinstance(linear, Scale):
             return g * self.weight
         if isinstance(linear, Mean):

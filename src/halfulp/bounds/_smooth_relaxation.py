@@ -15,9 +15,15 @@ submodular: raising cell i from ``l_i`` to ``u_i`` adds most when all other cell
     f(v) <= f(l) + sum_{i in S} g_i,        f(v) <= f(u) - sum_{i not in S} h_i.
 
 Each gives a plane; the one with the smaller mean is taken. beta < 0 is ``-f_{-beta}(-x)``.
+
+The p-norm of cells that are not negative, 1 < p < infinity, is convex and submodular too, so the same two planes lie
+above it. Below, Hölder's inequality gives ``norm(x) >= w · x`` for every ``w >= 0`` whose dual norm is at most 1; w is
+the gradient at the midpoint, shrunk by what its computation may be off.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +32,7 @@ from halfulp.bounds._directed import mul_down, mul_up, sub_down, sub_up, sum_dow
 from halfulp.bounds._max_relaxation import Planes, convex_weights
 from halfulp.bounds._scalar_relaxation import entropy_down
 
-__all__ = ["smooth_max_planes"]
+__all__ = ["norm_planes", "norm_value", "smooth_max_planes"]
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -68,9 +74,13 @@ def _replaced(base: Floats, other: Floats) -> Floats:
     return np.where(own, other[..., None, :], base[..., None, :])
 
 
-def _above(low: Floats, high: Floats, real: Flags, zeros: Floats, beta: float) -> tuple[Floats, Floats]:
+Value = Callable[[Floats, Floats], tuple[Floats, Floats]]
+"""(cells, -inf where there are none; padded cells) -> the function, and a bound of the error of that."""
+
+
+def _above(low: Floats, high: Floats, real: Flags, zeros: Floats, value: Value) -> tuple[Floats, Floats]:
     low_there, high_there = np.where(real, low, -np.inf), np.where(real, high, -np.inf)
-    at_high, high_error = _value(high_there, zeros, beta)
+    at_high, high_error = value(high_there, zeros)
     constant = at_high + high_error
     constant = np.nextafter(constant, np.inf)
     flat = np.zeros_like(low)
@@ -79,10 +89,10 @@ def _above(low: Floats, high: Floats, real: Flags, zeros: Floats, beta: float) -
     low, high = np.where(real, low, 0.0), np.where(real, high, 0.0)
     width, middle = high - low, low / 2 + high / 2
     wide = real & (width > 0)
-    at_low, low_error = _value(low_there, zeros, beta)
+    at_low, low_error = value(low_there, zeros)
     inner = np.broadcast_to(zeros[..., None], real.shape)
-    raised, raised_error = _value(_replaced(low_there, high_there), inner, beta)
-    lowered, lowered_error = _value(_replaced(high_there, low_there), inner, beta)
+    raised, raised_error = value(_replaced(low_there, high_there), inner)
+    lowered, lowered_error = value(_replaced(high_there, low_there), inner)
     gain = np.where(wide, raised - at_low[..., None] + (raised_error + low_error[..., None]) * 1.001, 0.0)
     loss = np.where(wide, at_high[..., None] - lowered - (lowered_error + high_error[..., None]) * 1.001, 0.0)
 
@@ -131,11 +141,52 @@ def smooth_max_planes(
         return Planes(planes.upper_slope, -planes.upper_bias, planes.lower_slope, -planes.lower_bias)
     with np.errstate(all="ignore"):
         lower_slope, lower_bias = _below(lower, upper, real, count, beta)
-        upper_slope, upper_bias = _above(lower, upper, real, count, beta)
+        upper_slope, upper_bias = _above(lower, upper, real, count, lambda x, zeros: _value(x, zeros, beta))
     there = real.any(axis=-1) | (count > 0)
     return Planes(
         np.where(there[..., None] & real, lower_slope, 0.0),
         np.where(there, lower_bias, 0.0),
         np.where(there[..., None] & real, upper_slope, 0.0),
         np.where(there, upper_bias, 0.0),
+    )
+
+
+def norm_value(x: Floats, p: float) -> tuple[Floats, Floats]:
+    """The p-norm of cells >= 0 along the last axis, and a bound of the error of this computation."""
+    top = x.max(axis=-1)
+    scale = np.where(top > 0, top, 1.0)
+    tail = (np.maximum(x / scale[..., None], 0.0) ** p).sum(axis=-1)
+    value = np.where(top > 0, top * np.maximum(tail, 1.0) ** (1.0 / p), 0.0)
+    # 1 <= tail: its terms are off by a share (p + 4) 2**-52 each, and the root divides that by p.
+    return value, value * ((x.shape[-1] + 32.0) * 2.0**-49) + np.where(top > 0, 2.0**-1000, 0.0)
+
+
+def norm_planes(lower: Floats, upper: Floats, real: Flags, p: float) -> Planes:
+    """Planes below and above the p-norm of each window over the box of its cells, which are not negative.
+
+    >>> planes = norm_planes(np.array([3.0, 4.0]), np.array([3.0, 4.0]), np.array([True, True]), 2.0)
+    >>> planes.lower_slope.round(6).tolist(), round(float(planes.upper_bias), 6)
+    ([0.6, 0.8], 5.0)
+    """
+    low, high = (np.where(real, np.maximum(end, 0.0), 0.0) for end in (lower, upper))
+    cells = low.shape[-1]
+    with np.errstate(all="ignore"):
+        middle = low / 2 + high / 2
+        size = np.asarray(norm_value(middle, p)[0])
+        share = np.where(size[..., None] > 0, middle / np.where(size > 0, size, 1.0)[..., None], 0.0)
+        off = (p + 1.0) * (cells + 64.0) * 2.0**-46
+        if off < 2.0**-10:
+            slope = np.clip(share, 0.0, 1.0) ** (p - 1.0) * (1.0 - off)
+        else:  # a large p: the norm is at least the largest cell
+            slope = (np.arange(cells) == np.argmax(middle, axis=-1)[..., None]).astype(np.float64)
+        slope = np.where(middle > 0, slope, 0.0)
+        steep, bias = _above(
+            low, high, real, np.zeros(size.shape), lambda x, zeros: norm_value(np.where(x > 0, x, 0.0), p)
+        )
+    there = real.any(axis=-1)
+    return Planes(
+        np.where(real, slope, 0.0),
+        np.zeros(size.shape),
+        np.where(there[..., None] & real, steep, 0.0),
+        np.where(there, bias, 0.0),
     )

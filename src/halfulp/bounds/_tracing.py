@@ -10,9 +10,10 @@ import numpy as np
 from halfulp.autograd import rules
 from halfulp.autograd.traced import Traced, new_level
 from halfulp.autograd.values import TracedArray
-from halfulp.bounds._lowering import LOWERINGS, Builder, supported
+from halfulp.bounds._lowering import Builder, supported
 from halfulp.bounds._maps import Shape
 from halfulp.bounds._network import Network
+from halfulp.bounds._record_lowering import lowering_of, why_not
 from halfulp.errors import ModelError
 from halfulp.numbers import float_format
 
@@ -30,9 +31,9 @@ class Symbol(TracedArray):
         if any(isinstance(value, Traced) for value in values):
             raise ModelError("from_function", f"operator={op!r}", "a network cannot be traced inside a transform", "V3")
         ids = [given.position if isinstance(given, Symbol) else None for given in inputs]
-        lowering = LOWERINGS.get(type(op))
+        lowering = lowering_of(op)
         if lowering is None:
-            raise self.builder.refusal(rules.name_of(op), f"is not bounded; these are: {supported()}")
+            raise self.builder.refusal(rules.name_of(op), f"{why_not(op)}; these are: {supported()}")
         with np.errstate(all="ignore"):
             output = op(*values)
         position = lowering(self.builder, op, ids, values, output)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from halfulp.bounds._maps import Array, Shape
-from halfulp.geometry import adaptive_windows, windows
+from halfulp.geometry import adaptive_windows, flat_index, fractional_starts, windows
 
 
 def cells_of(record: Any, source: Shape) -> tuple[Array, Array]:
@@ -37,3 +38,22 @@ def cells_of(record: Any, source: Shape) -> tuple[Array, Array]:
     index = np.where(plane[None] < 0, -1, plane[None] + offsets)
     target = record.output_shape(source)
     return index.reshape(*target, most), np.broadcast_to(padded, (planes, len(found))).reshape(target).copy()
+
+
+def fractional_cells(record: Any, source: Shape, samples: Array) -> Array:
+    """The flat positions of the cells of every window of a fractional max pooling, (*target, cells).
+
+    >>> import halfulp as hu
+    >>> fractional_cells(hu.FractionalMaxPool((2,), (3,)), (8,), np.array([0.5])).tolist()
+    [[0, 1], [3, 4], [6, 7]]
+    """
+    spatial = source[len(source) - record.ndim :]
+    sizes = list(zip(spatial, record.output_size, record.kernel_size, strict=True))
+    found = []
+    for plane, own in enumerate(samples.reshape(-1, record.ndim)):
+        starts = [fractional_starts(own[record.sample_of(a)], *size) for a, size in enumerate(sizes)]
+        for corner in product(*starts):
+            cells = product(*(range(s, s + k) for s, k in zip(corner, record.kernel_size, strict=True)))
+            found.append([flat_index(cell, spatial) + plane * math.prod(spatial) for cell in cells])
+    target = record.output_shape(source, samples.shape)
+    return np.array(found, dtype=np.int64).reshape(*target, math.prod(record.kernel_size))
