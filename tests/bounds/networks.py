@@ -9,15 +9,16 @@ import numpy as np
 import halfulp as hu
 import halfulp.bounds as hb
 from halfulp import ops
+from halfulp.bounds._forward import absolute_of
 from halfulp.bounds._maps import Gather, Mean
 from halfulp.bounds._windows import cells_of
 
 
-def draw(rng: np.random.Generator) -> hb.Network:
-    """A network over one small plane; layers that do not fit are drawn again."""
+def draw(rng: np.random.Generator, dyadic: bool = False) -> hb.Network:
+    """A network over one small plane; layers that do not fit are drawn again. Dyadic constants have at most 5 bits."""
     while True:
         sizes = (int(rng.integers(1, 3)), int(rng.integers(2, 5)), int(rng.integers(2, 5)))
-        layers = [_layer(rng) for _ in range(int(rng.integers(1, 5)))]
+        layers = [_layer(rng, dyadic) for _ in range(int(rng.integers(1, 5)))]
 
         def function(x: Any, layers: Any = layers) -> Any:
             for layer in layers:
@@ -30,14 +31,14 @@ def draw(rng: np.random.Generator) -> hb.Network:
             continue
 
 
-def _layer(rng: np.random.Generator) -> Any:
+def _layer(rng: np.random.Generator, dyadic: bool) -> Any:
     kind = int(rng.integers(0, 12))
     kernel = tuple(int(k) for k in rng.integers(1, 4, size=2))
     stride = tuple(int(s) for s in rng.integers(1, 3, size=2))
     padding = tuple((int(a), int(b)) for a, b in rng.integers(0, 2, size=(2, 2)))
     dilation = tuple(int(d) for d in rng.integers(1, 3, size=2))
     ceil = bool(rng.integers(0, 2))
-    seed = int(rng.integers(0, 2**31))
+    seed = int(rng.integers(0, 2**30)) * 2 + dyadic  # an odd seed makes dyadic constants
     scale = float(2.0 ** rng.integers(-3, 3))
     if kind < 3:
         return hu.MaxPool(kernel, stride, padding, dilation, ceil)
@@ -63,18 +64,23 @@ class _Convolution:
 
     def __call__(self, x: Any) -> Any:
         channels = x.shape[0]
-        outer = 1 + self.seed % 2
+        outer = 1 + self.seed // 2 % 2
         first = (outer, channels) if isinstance(self.record, hu.Conv) else (channels, outer)
         weight = _constant(self.seed, (*first, *self.kernel), self.scale)
-        return self.record(x, weight, _constant(self.seed + 1, (outer,), self.scale) if self.seed % 3 else None)
+        return self.record(x, weight, _constant(self.seed + 2, (outer,), self.scale) if self.seed % 3 else None)
 
 
 def _constant(seed: int, shape: tuple[int, ...], scale: float) -> Any:
-    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-16, 17, size=shape) / 8 if seed % 2 else rng.normal(size=shape)
+    return (drawn * scale).astype(np.float32)
 
 
-def box_of(rng: np.random.Generator, shape: tuple[int, ...]) -> hb.Box:
+def box_of(rng: np.random.Generator, shape: tuple[int, ...], dyadic: bool = False) -> hb.Box:
     """A box with float32 ends: some sides are points, some are equal, some wide."""
+    if dyadic:
+        low = rng.integers(-32, 33, size=shape) / 16
+        return hb.Box(low, low + rng.integers(0, 9, size=shape) / 16 * rng.choice([0, 1, 4], size=shape))
     centre = rng.normal(size=shape).astype(np.float32)
     width = np.abs(rng.normal(size=shape)) * rng.choice([0.0, 2.0**-12, 0.1, 1.0], size=shape)
     low = (centre - width).astype(np.float32)
@@ -82,12 +88,53 @@ def box_of(rng: np.random.Generator, shape: tuple[int, ...]) -> hb.Box:
     return hb.Box(low, high)
 
 
-def points_of(rng: np.random.Generator, box: hb.Box, count: int) -> Any:
-    """float32 points of a box: corners first, then inside."""
+def points_of(rng: np.random.Generator, box: hb.Box, count: int, dyadic: bool = False) -> Any:
+    """float32 points of a box: corners first, then inside; dyadic ones are multiples of 1/64."""
     low, high = box.lower.astype(np.float32), box.upper.astype(np.float32)
     share = rng.random((count, *box.shape)).astype(np.float32)
     share[: count // 2] = np.rint(share[: count // 2])
+    if dyadic:
+        share = np.rint(share * 4) / np.float32(4)
     return np.clip(low + (high - low) * share, low, high).astype(np.float32)
+
+
+def exactly(network: hb.Network, x: Any) -> Any:
+    """The real value of a network at a float point: floats where float64 is exact, otherwise rationals."""
+    values = [x.astype(np.float64)]
+    for node in network.nodes[1:]:
+        given = [values[i] for i in node.inputs]
+        if any(v.dtype == object for v in given) or not _is_exact(node, given):
+            given = [v if v.dtype == object else hu.exact(v) for v in given]
+        values.append(node.run(*given))
+    return values[network.output]
+
+
+def _is_exact(node: Any, given: Any) -> bool:
+    """Whether float64 computes a node without rounding, in any order.
+
+    All products of an affine node are multiples of 2**-grid. If the sum of their absolute values is below
+    2**(53 - grid), so is every partial sum, and each is a float64. Other nodes choose a number or multiply by 1/8.
+    """
+    if node.kind != "affine" or node.operator is None:
+        return node.kind in ("max", "affine") or node.function in ("relu", "clip", "leaky_relu")
+    reach, grid = np.zeros(node.shape), -200
+    for linear, x in zip(node.maps, given, strict=True):
+        if isinstance(linear, Mean):
+            return False
+        constants = getattr(linear, "weight", getattr(linear, "factor", np.ones(1)))
+        grid = max(grid, _grid(constants) + _grid(x))
+        reach = reach + absolute_of(linear).forward(np.abs(x)[None])[0]
+    if node.bias is not None:
+        grid, reach = max(grid, _grid(node.bias)), reach + np.abs(node.bias)
+    return bool(reach.max(initial=0.0) * 1.001 < 2.0 ** (53 - grid))
+
+
+def _grid(values: Any) -> int:
+    """The least g for which all values are multiples of 2**-g."""
+    fraction, exponent = np.frexp(np.asarray(values)[np.asarray(values) != 0])
+    whole = (fraction * 2.0**53).astype(np.int64)
+    least = np.log2((whole & -whole).astype(np.float64)).astype(np.int64) + exponent - 53
+    return int(-least.min(initial=100))
 
 
 def shuffled(network: hb.Network, x: Any, rng: np.random.Generator) -> Any:

@@ -68,13 +68,11 @@ def test_every_record_is_bounded_soundly(declaration: Any) -> None:
         for arithmetic in ("real", "halfulp", "any-order"):
             for method in ("ibp", "crown"):
                 box, points = box_and_points(rng, network.input_shape)
-                if arithmetic == "any-order" and declaration.record.__name__ in MANY_WAYS:
-                    if getattr(op, "p", 2) not in (1, math.inf):
-                        with pytest.raises(
-                            hu.ModelError, match=r"node '.*pool.*': arithmetic 'any-order' has no bound"
-                        ):
-                            hb.bounds(network, box, method, arithmetic)
-                        continue
+                ways = type(op).__name__ in MANY_WAYS and getattr(op, "p", 2) not in (1, math.inf)
+                if arithmetic == "any-order" and ways:
+                    with pytest.raises(hu.ModelError, match=r"node '.*pool.*': arithmetic 'any-order' has no bound"):
+                        hb.bounds(network, box, method, arithmetic)
+                    continue
                 found = hb.bounds(network, box, method, arithmetic)
                 for point in points:
                     assert not outside(evaluated(network, point, arithmetic, rng), found), (op, arithmetic, method)
