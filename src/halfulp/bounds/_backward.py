@@ -258,9 +258,9 @@ def _pulled(state: State, node: Node, position: int, coefficients: Array, line: 
         alpha = state.alphas.get(position)
         if alpha is not None and alpha.ndim > len(node.shape):
             low = slopes_of(state, node, alpha)
-        return [(node.inputs[0], np.where(coefficients >= 0, coefficients * low, coefficients * high))]
+        return [(node.inputs[0], coefficients * np.where(coefficients >= 0, low, high))]
     wide = coefficients[..., None]
-    chosen = np.where(wide >= 0, wide * low, wide * high)
+    chosen = wide * np.where(wide >= 0, low, high)
     if node.kind == "product":
         return [(i, chosen[..., k]) for k, i in enumerate(node.inputs)]
     return [(node.inputs[0], _gather(node, state.network).transpose(chosen))]

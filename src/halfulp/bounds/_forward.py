@@ -83,8 +83,8 @@ def _affine(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
         radius = np.maximum(sub_up(given.upper, middle), sub_up(middle, given.lower))
         absolute = absolute_of(linear)
         centre = centre + linear.forward(middle[None])[0]
-        around = around + absolute.forward(radius[None])[0]
-        reach = reach + absolute.forward(given.magnitude[None])[0]
+        wide, far = absolute.forward(np.stack([radius, given.magnitude]))
+        around, reach = around + wide, reach + far
         terms += linear.terms
     bias = 0.0 if node.bias is None else node.bias
     reach = (reach + (np.abs(bias) if node.spread is None else node.spread)) * (1 + terms * UNIT64) + TINY

@@ -63,6 +63,10 @@ class Gather(Map):
         self._whole = self._kept.size == flat.size
         identity = self._whole and flat.size == math.prod(source) and np.array_equal(flat, np.arange(flat.size))
         self._identity = bool(identity)
+        self._inverse: Array | None = None
+        if used.size == math.prod(source) and self.terms_back <= 1:  # every cell of the source is moved once
+            self._inverse = np.empty(used.size, dtype=np.int64)
+            self._inverse[used] = self._kept
 
     def forward(self, x: Array) -> Array:
         batch = len(x)
@@ -82,6 +86,8 @@ class Gather(Map):
         rows = g.reshape(batch, -1)
         if self._identity:
             out = rows
+        elif self._inverse is not None:
+            out = np.take(rows, self._inverse, axis=1)
         else:
             out = np.zeros((batch, math.prod(self.source)), dtype=g.dtype)
             if self.terms_back <= 1:
@@ -164,8 +170,14 @@ class Dense(Map):
         return ("dense", self.source, self.target, self.weight)
 
 
+TABLE = 1 << 20
+"""Up to this many coefficients a convolution is one product with a matrix, which is faster than its kernel."""
+
+
 class Convolution(Map):
     """A convolution or transposed convolution with a constant weight."""
+
+    _table: Array | None = None
 
     def __init__(self, record: Any, weight: Array, source: Shape) -> None:
         self.record, self.weight, self.source = record, np.ascontiguousarray(weight, dtype=np.float64), source
@@ -192,10 +204,27 @@ class Convolution(Map):
             self._push = replace(record, precision="fast")
             self._pull = Conv(ndim, record.stride, record.padding, record.dilation, groups, precision="fast")
 
+    def table(self) -> Array | None:
+        """The matrix (target, source), made once; None if it is too large. Zeros in it round nothing."""
+        size = math.prod(self.source)
+        if self._table is None and 0 < size * math.prod(self.target) <= TABLE:
+            units = np.eye(size).reshape(size, *self.source)
+            self._table = np.ascontiguousarray(self._pushed(units).reshape(size, -1).T)
+        return self._table
+
     def forward(self, x: Array) -> Array:
+        table = self.table()
+        if table is not None:
+            return np.asarray(x.reshape(len(x), -1) @ table.T).reshape(-1, *self.target)
+        return self._pushed(x)
+
+    def _pushed(self, x: Array) -> Array:
         return np.asarray(self._push(self._images(x, self.source), self.weight, None)).reshape(-1, *self.target)
 
     def transpose(self, g: Array) -> Array:
+        table = self.table()
+        if table is not None:
+            return np.asarray(g.reshape(len(g), -1) @ table).reshape(-1, *self.source)
         out = np.asarray(self._pull(self._images(g, self.target), self.weight, None))
         ndim = self.record.ndim
         spatial = self.source[len(self.source) - ndim :]

@@ -183,7 +183,7 @@ def norm_planes(lower: Floats, upper: Floats, real: Flags, p: float) -> Planes:
         steep, bias = _above(
             low, high, real, np.zeros(size.shape), lambda x, zeros: norm_value(np.where(x > 0, x, 0.0), p)
         )
-    there = real.any(axis=-1)
+    there = np.asarray(real.any(axis=-1))
     return Planes(
         np.where(real, slope, 0.0),
         np.zeros(size.shape),
