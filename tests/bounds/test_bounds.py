@@ -212,6 +212,22 @@ def test_certified_radius_is_proved_and_not_far_from_the_truth() -> None:
     assert hb.certified_radius(network, np.array([0.0, 1.0]), 0) == 0.0
 
 
+def test_branch_and_bound_makes_the_radius_larger() -> None:
+    """|x0 - x1| + |x0 + x1| = 2 max(|x0|, |x1|): planes of four rectifiers lose what two splits win back."""
+    mixed = np.array([[1, -1], [-1, 1], [1, 1], [-1, -1]], dtype=np.float32)
+    total = np.array([[0, 0, 0, 0], [1, 1, 1, 1]], dtype=np.float32)
+    network = hb.from_function(
+        lambda x: ops.linear(ops.relu(ops.linear(x, mixed)), total, np.array([1, 0], dtype=np.float32)), (2,)
+    )
+    x = np.array([0.125, 0.0])
+    plain = hb.certified_radius(network, x, 0)
+    found = hb.certified_radius(network, x, 0, time_limit=5.0, tolerance=0.01)
+    assert plain < 0.34
+    assert 0.36 < found < 0.375  # 2 (0.125 + radius) < 1
+    with pytest.raises(hu.PolicyError, match=r"time_limit=0: must be a number of seconds > 0 \[V4\]"):
+        hb.certified_radius(network, x, 0, time_limit=0)
+
+
 @pytest.mark.parametrize("name", ["max", "avg"])
 def test_torch_and_onnx_networks_compute_the_same(name: str, tmp_path: Path) -> None:
     import torch

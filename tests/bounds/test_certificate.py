@@ -113,6 +113,14 @@ def test_another_network_is_refused(proof: tuple[hb.Network, hb.Certificate]) ->
         hb.replay(certificate, other)
 
 
+@pytest.mark.parametrize("arithmetic", ["real", "halfulp", "any-order"])
+def test_a_division_is_replayed_with_its_exact_quotients(arithmetic: str) -> None:
+    divisor = np.array([3.0, -7.0, 0.1], dtype=np.float32)
+    network = hb.from_function(lambda x: ops.relu(ops.relu(x / divisor) - x / 3.0), (3,))
+    found = hb.bounds(network, hb.Box([-1, -1, 0], [1, 2, 1]), "crown", arithmetic)
+    assert hb.replay(found.certificate, network).endswith("proved exactly")
+
+
 def test_networks_without_rational_values_have_no_certificate() -> None:
     network = hb.from_function(lambda x: ops.tanh(x), (2,))
     found = hb.bounds(network, hb.Box([0, 0], [1, 1]))

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from halfulp.bounds._arithmetic import TRANSCENDENTAL
 from halfulp.bounds._backward import State, rectifier, slopes_of
 from halfulp.bounds._box import Box
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import Network
 from halfulp.bounds._property import Property
+from halfulp.bounds._rational import has_rational_value
 from halfulp.errors import CertificateError
 
 FORMAT = "halfulp bounds certificate"
@@ -68,7 +68,7 @@ def sealed(content: dict[str, Any]) -> Certificate:
 
 def _head(network: Network, box: Box, arithmetic: str) -> dict[str, Any]:
     for node in network:
-        if node.kind == "smooth" or node.spread is not None or node.function in TRANSCENDENTAL:
+        if not has_rational_value(node):
             rule = "has no rational value, and a certificate is checked with rationals alone"
             raise CertificateError("certificate", f"node {node.name!r}", rule, "V7")
     return {

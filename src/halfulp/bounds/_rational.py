@@ -11,6 +11,7 @@ import numpy as np
 from flint import fmpq
 
 from halfulp import spec
+from halfulp.autograd.operators.arithmetic import Div
 from halfulp.bounds._maps import Convolution, Dense, Gather, Matrix, Mean, Scale
 from halfulp.bounds._network import Node
 from halfulp.errors import CertificateError
@@ -59,13 +60,27 @@ def sparse(given: dict[str, Any], shape: tuple[int, ...]) -> Exact:
     return out
 
 
+def has_rational_value(node: Node) -> bool:
+    """Whether a node is a rational function of its inputs whose coefficients are known exactly."""
+    known = node.spread is None or isinstance(node.operator, Div)
+    return node.kind != "smooth" and known and node.function in CURVES
+
+
+def linear_maps(node: Node) -> list[Linear]:
+    """The maps of an affine node over rationals."""
+    divided = node.spread is not None and isinstance(node.operator, Div)
+    return [Linear(m, node.constants[1] if divided else None) for m in node.maps]
+
+
 class Linear:
     """An affine node's map over rationals, on a batch."""
 
-    def __init__(self, linear: Any) -> None:
+    def __init__(self, linear: Any, divisor: Any = None) -> None:
         self.map = linear
         weight = getattr(linear, "weight", getattr(linear, "factor", None))
         self.weight: Any = None if weight is None else exact(weight)
+        if divisor is not None:  # the map's own factor is a rounded quotient
+            self.weight = np.broadcast_to(ONE / exact(np.asarray(divisor)), linear.target)
 
     def forward(self, x: Exact, sign: int = 0) -> Exact:
         """The map; with sign 1 or -1 only its positive or negative coefficients."""

@@ -26,7 +26,9 @@ from halfulp.bounds._rational import (
     Exact,
     Linear,
     cells_of_windows,
+    has_rational_value,
     larger,
+    linear_maps,
     number,
     numbers,
     planes_of,
@@ -90,10 +92,10 @@ class _Checker:
         self.format = float_format(network.dtype)
         self.unit = fmpq(1, 2**self.format.precision)
         self.eta = fmpq(1, 2**-self.format.quantum)
-        self.maps = {p: [Linear(m) for m in n.maps] for p, n in enumerate(network.nodes)}
+        self.maps = {p: linear_maps(n) for p, n in enumerate(network.nodes)}
         self.biases = {p: None if n.bias is None else exact(n.bias) for p, n in enumerate(network.nodes)}
         for node in network:
-            if node.kind == "smooth" or node.spread is not None or node.function not in CURVES:
+            if not has_rational_value(node):
                 raise refuse(f"node {node.name!r}", "has no rational value")
         shape = network.input_shape
         self.box = tuple(numbers(content["box"][end], shape) for end in ("lower", "upper"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -383,11 +384,13 @@ def certified_radius(
     clip: tuple[float, float] | None = None,
     largest: float = 1.0,
     tolerance: float = 1e-3,
+    time_limit: float | None = None,
 ) -> float:
     """A radius within which every input around ``x`` is proved to keep its label, by bisection; 0 if there is none.
 
     The search stops when the radius is known to a share ``tolerance`` of itself. Bounds need not grow with the box in
-    every case, so a larger radius may be provable; the one given back is proved.
+    every case, so a larger radius may be provable; the one given back is proved. With a ``time_limit`` the search
+    goes on with branch and bound, which gets so many seconds for each radius.
 
     >>> import numpy as np, halfulp.bounds as hb
     >>> network = hb.from_function(lambda x: x, (2,))
@@ -413,11 +416,22 @@ def certified_radius(
             found, _ = best_bounds(state, network.output, shaped)
         return bool((found > bound).all())
 
-    low, high = 0.0, largest
+    def searched(radius: float) -> bool:
+        box, limit = Box.around(x, radius, clip), 0.0 if time_limit is None else time_limit
+        return verify(network, box, claim, arithmetic=arithmetic, time_limit=limit).status == "holds"
+
+    if time_limit is not None and not time_limit > 0:
+        raise PolicyError("certified_radius", f"time_limit={time_limit!r}", "must be a number of seconds > 0", "V4")
     if not proved(0.0):
         return 0.0
     if proved(largest):
         return largest
+    low = _bisected(proved, 0.0, largest, tolerance)
+    return low if time_limit is None else _bisected(searched, low, min(largest, 2 * low), tolerance)
+
+
+def _bisected(proved: Callable[[float], bool], low: float, high: float, tolerance: float) -> float:
+    """The largest radius found that is proved, where ``low`` is."""
     while high - low > tolerance * high and high > 2.0**-60:
         middle = (low + high) / 2 if low > 0 else high / 4
         if proved(middle):
