@@ -5,6 +5,7 @@ Nothing here is shared with the code that finds bounds; no float is computed wit
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,24 @@ def window_biases(cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
         used = min(room, length)
         least, room = least + gain * used, room - used
     return least, most
+
+
+def add_to(waiting: dict[int, Exact], position: int, share: Exact) -> None:
+    """Add coefficients to those that wait at a node."""
+    waiting[position] = waiting[position] + share if position in waiting else share
+
+
+def rational(text: Any) -> Exact:
+    """A rational number from its text, as in 1/3."""
+    value = Fraction(text)
+    return fmpq(value.numerator, value.denominator)
+
+
+def check_cover(cuts: list[Any], depth: int) -> None:
+    """Refuse leaves that are not all of the box: at every depth both sides of the same cut are there."""
+    if len(cuts) == 1 and len(cuts[0]) == depth:
+        return
+    if not cuts or any(len(c) <= depth for c in cuts) or len({(*c[depth][:2], c[depth][3]) for c in cuts}) != 1:
+        raise refuse(f"cuts at depth {depth}", "must be both sides of one cut, each once")
+    for side in (1, -1):
+        check_cover([c for c in cuts if c[depth][2] == side], depth + 1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -25,13 +24,16 @@ from halfulp.bounds._rational import (
     ZERO,
     Exact,
     Linear,
+    add_to,
     cells_of_windows,
+    check_cover,
     has_rational_value,
     larger,
     linear_maps,
     number,
     numbers,
     planes_of,
+    rational,
     refuse,
     size_of,
     smaller,
@@ -105,7 +107,7 @@ class _Checker:
         content, root = self.content, self.content["root"]
         ranges, errors = self.ranges([], None, root)
         leaves = content["leaves"]
-        _covered([leaf["cuts"] for leaf in leaves], 0)
+        check_cover([leaf["cuts"] for leaf in leaves], 0)
         for leaf in leaves:
             inside, noise = (ranges, errors) if not leaf["cuts"] else self.ranges(leaf["cuts"], ranges, None)
             if inside is not None:
@@ -240,8 +242,8 @@ class _Checker:
         else:
             parts = claim["unsafe"]
             lines = [(r, b) for part in parts for r, b in zip(part["rows"], part["bound"], strict=True)]
-            rows = np.array([[_rational(v) for v in row] for row, _ in lines], dtype=object)
-            wanted = [_rational(bound) for _, bound in lines]
+            rows = np.array([[rational(v) for v in row] for row, _ in lines], dtype=object)
+            wanted = [rational(bound) for _, bound in lines]
             starts = np.cumsum([0, *(len(part["bound"]) for part in parts)]).tolist()
             groups = [list(range(a, b)) for a, b in pairwise(starts)]
         strict = claim["kind"] != "bounds"
@@ -291,7 +293,7 @@ class _Checker:
                 if self.biases[position] is not None:
                     constant = constant + (arrived * self.biases[position]).sum(axis=axes)
                 for source, linear in zip(node.inputs, self.maps[position], strict=True):
-                    _add(waiting, source, linear.transpose(arrived))
+                    add_to(waiting, source, linear.transpose(arrived))
             else:
                 slopes = planes.get(str(position))
                 if own and str(position) in own and slopes is not None:
@@ -305,31 +307,12 @@ class _Checker:
         """The coefficients of a curved node's inputs."""
         low, high = shares
         if node.kind == "curve":
-            _add(waiting, node.inputs[0], arrived * np.where(positive, low, high))
+            add_to(waiting, node.inputs[0], arrived * np.where(positive, low, high))
             return
         chosen = arrived[..., None] * np.where(positive[..., None], low, high)
         if node.kind == "product":
             for k, source in enumerate(node.inputs):
-                _add(waiting, source, chosen[..., k])
+                add_to(waiting, source, chosen[..., k])
             return
         cells = Linear(Gather(node.index, self.network.nodes[node.inputs[0]].shape))  # type: ignore[arg-type]
-        _add(waiting, node.inputs[0], cells.transpose(chosen))
-
-
-def _add(waiting: dict[int, Exact], position: int, share: Exact) -> None:
-    waiting[position] = waiting[position] + share if position in waiting else share
-
-
-def _rational(text: Any) -> Exact:
-    value = Fraction(text)
-    return fmpq(value.numerator, value.denominator)
-
-
-def _covered(cuts: list[Any], depth: int) -> None:
-    """The leaves are all of the box: at every depth both sides of the same cut are there."""
-    if len(cuts) == 1 and len(cuts[0]) == depth:
-        return
-    if not cuts or any(len(c) <= depth for c in cuts) or len({(*c[depth][:2], c[depth][3]) for c in cuts}) != 1:
-        raise refuse(f"cuts at depth {depth}", "must be both sides of one cut, each once")
-    for side in (1, -1):
-        _covered([c for c in cuts if c[depth][2] == side], depth + 1)
+        add_to(waiting, node.inputs[0], cells.transpose(chosen))
