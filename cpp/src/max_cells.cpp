@@ -13,32 +13,16 @@ namespace {
 
 constexpr Index kScratchBytes = Index{1} << 17;
 
-// A cell becomes (cell & keep) ^ flip. The order of negated floats is that of flipped signs, the order of negated
-// integers that of complements, which do not overflow.
 template <class U>
-struct Masks {
-  U keep, flip;
-};
-
-template <class U>
-Masks<U> masks_of(DType dtype, Cells cells) {
-  constexpr U all = std::numeric_limits<U>::max(), sign = static_cast<U>(all ^ (all >> 1));
-  if (cells == Cells::magnitude) return {is_float(dtype) ? static_cast<U>(all ^ sign) : all, 0};
-  if (is_float(dtype)) return {all, sign};
-  return {all, dtype == DType::boolean ? U{1} : all};
-}
-
-template <class U>
-void change_row(const char* source, Index step, Index items, char* target, Index target_step, Masks<U> masks) {
+void change_row(const char* source, Index step, Index items, char* target, Index target_step, const CellBits& bits) {
   constexpr auto kItem = static_cast<Index>(sizeof(U));
-  if (step == kItem && target_step == kItem) {
-    constexpr std::uint64_t every = ~std::uint64_t{0} / std::numeric_limits<U>::max();  // a one in each item of a word
-    return select_row_kernels().change(source, target, items * kItem, every * masks.keep, every * masks.flip);
-  }
+  if (step == kItem && target_step == kItem)
+    return select_row_kernels().change(source, target, items * kItem, bits.keep, bits.flip);
+  const auto keep = static_cast<U>(bits.keep), flip = static_cast<U>(bits.flip);
   for (Index i = 0; i < items; ++i) {
     U cell;
     std::memcpy(&cell, source + i * step, sizeof(U));
-    cell = static_cast<U>((cell & masks.keep) ^ masks.flip);
+    cell = static_cast<U>((cell & keep) ^ flip);
     std::memcpy(target + i * target_step, &cell, sizeof(U));
   }
 }
@@ -94,6 +78,21 @@ Span span_of(const MaxPlan& plan, Index begin, Index end) {
 
 }  // namespace
 
+// The order of negated floats is that of flipped signs, the order of negated integers that of complements, which do not
+// overflow.
+CellBits cell_bits(DType dtype, Cells cells) noexcept {
+  CellBits bits;
+  if (cells == Cells::plain) return bits;
+  visit_bits(dtype, [&](auto unsigned_integer) {
+    using U = decltype(unsigned_integer);
+    constexpr U all = std::numeric_limits<U>::max(), sign = static_cast<U>(all ^ (all >> 1));
+    constexpr std::uint64_t every = ~std::uint64_t{0} / all;  // a one in each item of a word
+    if (cells == Cells::negated) bits.flip = every * (is_float(dtype) ? sign : dtype == DType::boolean ? U{1} : all);
+    else if (is_float(dtype)) bits.keep = ~(every * sign);
+  });
+  return bits;
+}
+
 Index ChangedCells::run_end(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) const {
   const Axis& axis = plan.axes[0];
   const Index row = static_cast<Index>(item_size(plane.dtype)) * plane.lanes *
@@ -123,15 +122,15 @@ MaxPlane ChangedCells::change(const MaxPlan& plan, const MaxPlane& plane, Index 
                        (64 - reinterpret_cast<std::uintptr_t>(scratch_.data()) % 64) % 64;  // whole cache lines
   const char* const source = plane.x.data + span.first * plane.x.strides[0];
   const bool lanes = plane.lanes > 1;
-  visit_bits(plane.dtype, [&](auto bits) {
-    using U = decltype(bits);
-    const Masks<U> masks = masks_of<U>(plane.dtype, plan.cells);
+  const CellBits bits = cell_bits(plane.dtype, plan.cells);
+  visit_bits(plane.dtype, [&](auto unsigned_integer) {
+    using U = decltype(unsigned_integer);
     if (std::equal(strides_, strides_ + ndim, plane.x.strides))  // one dense block
-      return change_row<U>(source, item, step / item, target, item, masks);
+      return change_row<U>(source, item, step / item, target, item, bits);
     const Index items = lanes ? plane.lanes : sizes[ndim - 1];
     const Index from_step = lanes ? item : plane.x.strides[ndim - 1];
     rows(sizes, ndim, plane.lanes, plane.x.strides, strides_, [&](Index from, Index to) {
-      change_row<U>(source + from, from_step, items, target + to, item, masks);
+      change_row<U>(source + from, from_step, items, target + to, item, bits);
     });
   });
   MaxPlane changed = plane;
@@ -148,13 +147,13 @@ void ChangedCells::restore(const MaxPlan& plan, const MaxPlane& plane, Index beg
   for (int a = 0; a < ndim; ++a) sizes[a] = a == 0 ? end - begin : plan.axes[static_cast<std::size_t>(a)].output;
   char* const data = plane.out.data + begin * plane.out.strides[0];
   const bool lanes = plane.lanes > 1;
-  visit_bits(plane.dtype, [&](auto bits) {
-    using U = decltype(bits);
-    const Masks<U> masks = masks_of<U>(plane.dtype, plan.cells);
+  const CellBits bits = cell_bits(plane.dtype, plan.cells);
+  visit_bits(plane.dtype, [&](auto unsigned_integer) {
+    using U = decltype(unsigned_integer);
     const Index items = lanes ? plane.lanes : sizes[ndim - 1];
     const Index step = lanes ? item : plane.out.strides[ndim - 1];
     rows(sizes, ndim, plane.lanes, plane.out.strides, plane.out.strides, [&](Index at, Index) {
-      change_row<U>(data + at, step, items, data + at, step, masks);
+      change_row<U>(data + at, step, items, data + at, step, bits);
     });
   });
   if (!plan.any_empty) return;

@@ -7,6 +7,8 @@
 
 namespace halfulp {
 
+CellBits cell_bits(DType dtype, Cells cells) noexcept;
+
 // Rows of a plane with their cells changed, in scratch that stays in the second cache.
 class ChangedCells {
  public:

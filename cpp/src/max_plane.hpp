@@ -2,6 +2,8 @@
 // cells interleave in memory (the channels of channels-last storage), the lanes.
 #pragma once
 
+#include <cstdint>
+
 #include "halfulp/max_pool.hpp"
 
 namespace halfulp {
@@ -27,6 +29,11 @@ struct MaxPlane {
   Index first_index = 0;       // of the first cell, if the plane is a piece of a longer one
 
   bool value_only() const noexcept { return !tangent && !indices && !winners; }
+};
+
+// A cell is compared as (cell & keep) ^ flip, and a value goes back with flip: for the items of eight bytes at once.
+struct CellBits {
+  std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
 };
 
 // The plane of one lane.

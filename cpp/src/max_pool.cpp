@@ -90,24 +90,31 @@ struct Piece {
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    poll_interrupts();
+    prepare(plan, plane);
     if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
+    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return;
+    if (plane.stream) select_stream_kernels().finish();
     for (Index stop; begin < end; begin = stop) {
       stop = changed_.run_end(plan, plane, begin, end);
       maxima(plan, changed_.change(plan, plane, begin, stop), begin, stop);
       ChangedCells::restore(plan, plane, begin, stop);
-      settle_plane(plan, plane, begin, stop);  // a NaN has no sign
+      if (plan.cells == Cells::negated) settle_plane(plan, plane, begin, stop);  // a NaN has no sign
     }
   }
 
  private:
+  void prepare(const MaxPlan& plan, const MaxPlane& plane) {
+    if (plan_ == &plan) return;
+    plan_ = &plan;
+    bits_ = cell_bits(plane.dtype, plan.cells);
+    engine_ = make_bins(plan, plane);
+    if (!engine_) engine_ = make_places(plan, plane);
+    if (!engine_) engine_ = make_separable(plan, plane);
+  }
+
   void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     poll_interrupts();
-    if (plan_ != &plan) {
-      plan_ = &plan;
-      engine_ = make_bins(plan, plane);
-      if (!engine_) engine_ = make_places(plan, plane);
-      if (!engine_) engine_ = make_separable(plan, plane);
-    }
     const bool done = engine_ && engine_->run(plane, begin, end);
     if (!done) walk_plane(plan, plane, begin, end);
     if (!done || !engine_->settled()) {
@@ -118,6 +125,7 @@ class Worker {
 
   const MaxPlan* plan_ = nullptr;
   std::unique_ptr<PlaneEngine> engine_;
+  CellBits bits_;
   ChangedCells changed_;
 };
 

@@ -72,6 +72,11 @@ class RowBank {
     else if (windows_.doubling()) clipped_ = ClippedDoubling(axis_, spans_);
   }
 
+  // Whether small windows of values can be taken of changed cells.
+  bool changes(const MaxPlane& plane, int row_axis) const noexcept {
+    return std::is_floating_point_v<C> && travels_ == Travels::nothing && small_windows(plane, row_axis);
+  }
+
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule) {
     if (ready_ && rule_ == rule) return;
@@ -148,6 +153,7 @@ class RowBank {
 
   Index row_length = 0;  // items of a finished row, rounded up to vectors
   bool in_place = false;  // reads_places
+  const CellBits* change = nullptr;  // of the cells, by the small windows that change them
 
  private:
   using PairLoader = RowLoader<std::conditional_t<std::is_floating_point_v<P>, T, P>, P, Kernels>;
@@ -195,6 +201,11 @@ class RowBank {
     const auto* const cells = reinterpret_cast<const C*>(x + begin_ * step);
     WindowRun run{end_ - begin_, axis_.size, axis_.before, axis_.output, step / item, shape_.pitch, 0};
     const auto kernel = axis_.kernel - 2;
+    if (change != nullptr) {
+      run.keep = change->keep;
+      run.flip = change->flip;
+      return kernels.changed[kernel][last_](cells, made_, run);
+    }
     if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, made_, run);
     const P* tangents = nullptr;
     if (travels_ == Travels::tangent) {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "halfulp/row_kernels.hpp"
 #include "halfulp/stream_kernels.hpp"
 #include "max_emit.hpp"
 #include "max_row_bank.hpp"
@@ -48,6 +49,22 @@ class Separable final : public PlaneEngine {
       lane = std::min(lane + lanes_, plane.lanes - lanes_);  // the last step may overlap the one before
     }
     return true;
+  }
+
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+    constexpr Index item = static_cast<Index>(sizeof(T));
+    const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
+    if (last_ != 1 || plane.lanes != 1 || plan_.any_empty || by_blocks(plan_.axes[0]) || !dense ||
+        !bank_.changes(plane, 0))
+      return false;
+    part_ = plane;
+    emitter_.set_plane(part_);
+    bank_.set_rule(MaxRule::clean);
+    bank_.change = &bits;
+    const bool done = attempt(begin, end);
+    bank_.change = nullptr;
+    nan_ = false;
+    return done;
   }
 
   bool settled() const noexcept override { return !nan_; }
@@ -221,6 +238,7 @@ class Separable final : public PlaneEngine {
     };
     if (!paired()) {
       bank_.fold_exact(level.values.data(), count, values, rows);
+      if (bank_.change != nullptr) restore(values, rows);
     } else if constexpr (std::is_floating_point_v<P>) {
       const Index* const steps = part_.out_tangent.strides;
       if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
@@ -236,6 +254,16 @@ class Separable final : public PlaneEngine {
     }
     put(values, target);
     return true;
+  }
+
+  // Takes the values of changed cells back.
+  void restore(C* values, const RowRun& rows) const {
+    constexpr Index item = static_cast<Index>(sizeof(C));
+    const bool whole = rows.to_step == rows.items;
+    for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
+      char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
+      row_kernels_.change(row, row, (whole ? rows.count : 1) * rows.items * item, ~std::uint64_t{0}, bank_.change->flip);
+    }
   }
 
   // The taps of output o along axis a, which has at least two axes further in or one of rows.
@@ -267,6 +295,7 @@ class Separable final : public PlaneEngine {
 
   const MaxPlan& plan_;
   const StreamKernels& stream_ = select_stream_kernels();
+  const RowKernels& row_kernels_ = select_row_kernels();
   Travels travels_;
   int last_;
   Index lanes_;

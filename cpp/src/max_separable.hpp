@@ -13,6 +13,9 @@ class PlaneEngine {
   // Windows [begin, end) of the first axis. False if a value was met that needs the walk; everything is then to be
   // computed again.
   virtual bool run(const MaxPlane& plane, Index begin, Index end) = 0;
+  // The same of changed cells, straight from the array; values go back to what they stand for. False if the engine does
+  // not do that, or if a NaN was met.
+  virtual bool run_changed(const MaxPlane&, Index, Index, const CellBits&) { return false; }
   // Whether the values of the last run hold no NaN but the quiet one (max_nan.hpp).
   virtual bool settled() const noexcept { return false; }
 };

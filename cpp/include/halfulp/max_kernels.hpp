@@ -28,7 +28,7 @@ struct RowRun {
 };
 
 // Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels
-// with the cells, if it is read at all, lies in rows `pair_step` apart.
+// with the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip.
 struct WindowRun {
   std::int64_t rows = 1;
   std::int64_t cells = 0;
@@ -37,6 +37,7 @@ struct WindowRun {
   std::int64_t from_step = 0;
   std::int64_t to_step = 0;
   std::int64_t pair_step = 0;
+  std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
 };
 
 // What loses against every cell of a clean row.
@@ -54,6 +55,7 @@ struct WindowKernels {
   using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
   using Paired = Contents (*)(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& run);
   Plain plain[2][2];    // [cells - 2][last]
+  Plain changed[2][2];  // of changed cells; null unless C is floating
   Paired paired[2][2];  // null unless C is floating
 };
 

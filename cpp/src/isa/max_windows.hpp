@@ -26,15 +26,32 @@ struct WindowEdge {
 // What travels with the maxima where nothing does.
 struct Nothing {};
 
+// Cells as they are compared: (cell & keep) ^ flip if they are changed.
+template <class C, bool Changed>
+struct CellChange {
+  using Bits = std::make_unsigned_t<int_like<C>>;
+  Vector<Bits> keep, flip;
+
+  explicit CellChange(const WindowRun& run)
+      : keep(splat(static_cast<Bits>(run.keep))), flip(splat(static_cast<Bits>(run.flip))) {}
+  Vector<C> operator()(const Vector<C>& v) const {
+    if constexpr (!Changed) return v;
+    else return reinterpret<Vector<C>>((reinterpret<Vector<Bits>>(v) & keep) ^ flip);
+  }
+};
+
 // The windows of kLanes neighbouring outputs. P: a tangent, the number of the tap, or nothing.
-template <class C, class P, bool Last, int Stride, int Count>
+template <class C, class P, bool Last, int Stride, int Count, bool Changed>
 class WindowFold {
  public:
+  explicit WindowFold(const WindowRun& run) : change(run) {}
+
   static constexpr bool kTangents = std::is_floating_point_v<P>, kPaired = !std::is_same_v<P, Nothing>;
   static constexpr int kGroups = (Count - 1) / Stride + 1;  // of Stride vectors each, `Stride` cells apart
   static constexpr int64_t kReach = Stride * (kLanes<C> + kGroups - 1);  // cells read
 
   using Pair = Vector<std::conditional_t<kPaired, P, C>>;
+  CellChange<C, Changed> change;
   Vector<C> best;
   Pair pair;
 
@@ -42,7 +59,7 @@ class WindowFold {
     Vector<C> v[kGroups * Stride];
     Pair u[kGroups * Stride];
     for (int i = 0; i < kGroups * Stride; ++i) {
-      v[i] = load(row + first + WindowEdge<C, Stride, kGroups>::offset(i));
+      v[i] = change(load(row + first + WindowEdge<C, Stride, kGroups>::offset(i)));
       if constexpr (kTangents) u[i] = load(tangents + first + WindowEdge<C, Stride, kGroups>::offset(i));
     }
     for (int s = 0; s < Stride; ++s) watch.see(v[s]);  // the next vector of outputs looks at the rest
@@ -57,7 +74,7 @@ class WindowFold {
     for (int i = 0; i < kGroups * Stride; ++i) {
       const Vector<C> cells = edge.within[i].or_zero(row + edge.first + Edge::offset(i));
       watch.see(cells);
-      v[i] = edge.within[i].or_else(cells, splat(lowest_value<C>()));
+      v[i] = edge.within[i].or_else(change(cells), splat(lowest_value<C>()));
       if constexpr (kTangents) u[i] = edge.within[i].or_zero(tangents + edge.first + Edge::offset(i));
     }
     fold(v, u, std::make_integer_sequence<int, Count - 1>{});
@@ -84,9 +101,9 @@ class WindowFold {
   }
 };
 
-template <class C, class P, bool Last, int Stride, int Count>
+template <class C, class P, bool Last, int Stride, int Count, bool Changed = false>
 Contents fold_windows(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& given) {
-  using Fold = WindowFold<C, P, Last, Stride, Count>;
+  using Fold = WindowFold<C, P, Last, Stride, Count, Changed>;
   using Edge = WindowEdge<C, Stride, Fold::kGroups>;
   const WindowRun run = given;
   // The last vector ends with the outputs, so that it hardly looks beyond the row; short rows have but one. Edges are
@@ -105,7 +122,7 @@ Contents fold_windows(const C* source, const P* tangents, C* out, P* pairs, cons
       store(out + r * run.to_step + o, fold.best);
       if constexpr (Fold::kPaired) store(pairs + r * run.to_step + o, fold.pair);
     };
-    Fold fold;
+    Fold fold(run);
     if (last > 0) {
       fold.outer(row, beside, begin, watch);
       finish(0, fold);
@@ -122,9 +139,9 @@ Contents fold_windows(const C* source, const P* tangents, C* out, P* pairs, cons
   return watch.found();
 }
 
-template <class C, bool Last, int Stride, int Count>
+template <class C, bool Last, int Stride, int Count, bool Changed = false>
 Contents plain_windows(const C* source, C* out, const WindowRun& run) {
-  return fold_windows<C, Nothing, Last, Stride, Count>(source, nullptr, out, nullptr, run);
+  return fold_windows<C, Nothing, Last, Stride, Count, Changed>(source, nullptr, out, nullptr, run);
 }
 
 // Four neighbours at every place of a row that has them: the first step towards large windows.
@@ -219,8 +236,13 @@ constexpr WindowKernels<C, P> window_kernels() {
   constexpr bool last = std::is_floating_point_v<C>;  // equal integers cannot be told apart
   WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, last, Stride, 2>},
                              {plain_windows<C, false, Stride, 3>, plain_windows<C, last, Stride, 3>}},
+                            {},
                             {}};
   if constexpr (std::is_floating_point_v<C>) {
+    table.changed[0][0] = plain_windows<C, false, Stride, 2, true>;
+    table.changed[0][1] = plain_windows<C, true, Stride, 2, true>;
+    table.changed[1][0] = plain_windows<C, false, Stride, 3, true>;
+    table.changed[1][1] = plain_windows<C, true, Stride, 3, true>;
     table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
     table.paired[0][1] = fold_windows<C, P, true, Stride, 2>;
     table.paired[1][0] = fold_windows<C, P, false, Stride, 3>;

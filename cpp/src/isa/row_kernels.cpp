@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "simd.hpp"
+
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
@@ -54,19 +56,32 @@ bool roots(const double* sums, float* out, std::int64_t n, double error) {
   return unsure == 0;
 }
 
+inline void prefetch_at(const char* address) {
+#if defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(address);
+#else
+  (void)address;
+#endif
+}
+
 void change(const char* source, char* target, std::int64_t bytes, std::uint64_t keep, std::uint64_t flip) {
+  constexpr std::int64_t step = kLanes<std::uint64_t> * 8, ahead = 4096;
+  const auto kept = splat(keep), flipped = splat(flip);
   std::int64_t i = 0;
-  for (; i + 8 <= bytes; i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, source + i, 8);
-    word = (word & keep) ^ flip;
-    std::memcpy(target + i, &word, 8);
+  for (; i + step <= bytes; i += step) {
+    prefetch_at(source + i + ahead);
+    Vector<std::uint64_t> words;
+    std::memcpy(&words, source + i, sizeof words);
+    words = (words & kept) ^ flipped;
+    std::memcpy(target + i, &words, sizeof words);
   }
-  if (i == bytes) return;
-  std::uint64_t word = 0;
-  std::memcpy(&word, source + i, static_cast<std::size_t>(bytes - i));
-  word = (word & keep) ^ flip;
-  std::memcpy(target + i, &word, static_cast<std::size_t>(bytes - i));
+  for (; i < bytes; i += 8) {
+    const auto rest = static_cast<std::size_t>(bytes - i < 8 ? bytes - i : 8);
+    std::uint64_t word = 0;
+    std::memcpy(&word, source + i, rest);
+    word = (word & keep) ^ flip;
+    std::memcpy(target + i, &word, rest);
+  }
 }
 
 }  // namespace
