@@ -82,6 +82,17 @@ class AvgOperator {
     return std::move(call.output.owner);
   }
 
+  // The same of the magnitudes of an input that is C-ordered.
+  nb::object forward_magnitudes(nb::handle input) const {
+    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+    {
+      const KernelScope scope;
+      const ArrayView& out = call.output.view;
+      sum_magnitudes(call.plan->forward, call.x.view, keepdims_ ? out : with_unit_axes(out, ndim_));
+    }
+    return std::move(call.output.owner);
+  }
+
   nb::tuple jvp(nb::handle input, nb::handle tangent) const {
     InputArray x = take_float_input(input, name_.c_str(), "input");
     Call t = begin(take_matching(tangent, name_.c_str(), "tangent", x.view.shape, x.view.dtype, "I4"));
@@ -167,6 +178,7 @@ void register_avg_pool(nb::module_& module) {
       .def("__call__", &AvgPullback::operator(), nb::arg("cotangent"));
   nb::class_<AvgOperator>(module, "AvgOperator", "An average over windows, ready to run.")
       .def("forward", &AvgOperator::forward, nb::arg("x"))
+      .def("forward_magnitudes", &AvgOperator::forward_magnitudes, nb::arg("x"))
       .def("forward_into", &AvgOperator::forward_into, nb::arg("x"), nb::arg("out"))
       .def("jvp", &AvgOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &AvgOperator::vjp, nb::arg("x"));

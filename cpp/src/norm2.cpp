@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 #include "halfulp/parallel.hpp"
@@ -19,20 +20,36 @@ class Norm2 {
       cells *= axis.kernel;
     }
     for (std::size_t a = 0; a + 1 < axes.size(); ++a) rows_ *= axes[a].outputs;
-    error_ = static_cast<double>(cells + 4) * 0x1p-53;
-    columns_.resize(static_cast<std::size_t>(axes.back().size));
-    sums_.resize(static_cast<std::size_t>(axes.back().outputs));
+    const PatchAxis& axis = axes.back();
+    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(cells / 2 + 3) * 0x1p-52};
+    // Zeros around the columns make all windows alike, unless that is far more than there are cells.
+    const Index places = std::max(axis.before + axis.size,
+                                  (axis.outputs - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
+    padded_ = places <= 4 * axis.size + 4096;
+    margin_ = padded_ ? axis.before : 0;
+    columns_.assign(static_cast<std::size_t>(padded_ ? places : axis.size), 0.0);
+    sums_.resize(static_cast<std::size_t>(axis.outputs));
   }
 
   Index rows() const noexcept { return rows_; }
 
-  // Row number `unit` of the outputs of all planes: columns first, then along the row.
-  void row(Index unit, std::vector<Index>& unsure) {
-    const PatchAxis& axis = axes_.back();
-    find_rows(unit % rows_, x_ + unit / rows_ * plane_);
+  // One row of the outputs of a plane: columns first, then along the row.
+  void row(Index plane, Index row, std::vector<Index>& unsure) {
+    const Index size = axes_.back().size, at = (plane * rows_ + row) * run_.outputs;
+    double* const columns = columns_.data() + margin_;
+    find_rows(row, x_ + plane * plane_);
     const auto held = static_cast<Index>(held_.size());
-    if (held > 0) kernels_.sum_squares(held_.data(), held, columns_.data(), axis.size);
-    else std::fill(columns_.begin(), columns_.end(), 0.0);
+    if (held > 0) kernels_.sum_squares(held_.data(), held, columns, size);
+    else std::fill_n(columns, size, 0.0);
+    if (padded_ && kernels_.window_roots(columns_.data(), run_, sums_.data(), out_ + at)) return;
+    sum_columns(columns);
+    finish(at, unsure);
+  }
+
+ private:
+  // sums_ = the sums of the columns of every window.
+  void sum_columns(const double* columns) {
+    const PatchAxis& axis = axes_.back();
     std::fill(sums_.begin(), sums_.end(), 0.0);
     for (Index w = 0; w < axis.kernel; ++w) {
       const Index shift = w * axis.dilation - axis.before;
@@ -40,16 +57,20 @@ class Norm2 {
       const Index room = axis.size - 1 - shift;
       const Index stop = room < 0 ? 0 : std::min(axis.outputs, room / axis.stride + 1);
       if (first < stop)
-        kernels_.add_every(columns_.data() + shift + first * axis.stride, axis.stride, sums_.data() + first, stop - first);
+        kernels_.add_every(columns + shift + first * axis.stride, axis.stride, sums_.data() + first, stop - first);
     }
-    finish(unit * axis.outputs, unsure);
   }
 
- private:
   // The rows of cells that a row of windows holds.
   void find_rows(Index row, const float* plane) {
     held_.clear();
     const int last = static_cast<int>(axes_.size()) - 1;
+    if (last == 1) {
+      const PatchAxis& axis = axes_[0];
+      for (Index k = 0, cell = row * axis.stride - axis.before; k < axis.kernel; ++k, cell += axis.dilation)
+        if (cell >= 0 && cell < axis.size) held_.push_back(plane + cell * axes_[1].size);
+      return;
+    }
     Index start[kMaxRank], taps[kMaxRank] = {};
     for (int a = last - 1; a >= 0; --a) {
       const PatchAxis& axis = axes_[static_cast<std::size_t>(a)];
@@ -77,15 +98,14 @@ class Norm2 {
   }
 
   void finish(Index at, std::vector<Index>& unsure) {
-    const auto n = static_cast<Index>(sums_.size());
     float* const out = out_ + at;
-    if (kernels_.roots(sums_.data(), out, n, error_)) return;
-    for (Index o = 0; o < n; ++o) {
-      const double y = std::sqrt(sums_[static_cast<std::size_t>(o)]);
-      const auto low = static_cast<float>(y - y * error_), high = static_cast<float>(y + y * error_);
-      if (low == high) continue;
-      if (!std::isfinite(y)) out[o] = static_cast<float>(y);
-      else unsure.push_back(at + o);
+    for (std::size_t o = 0; o < sums_.size(); ++o, ++at) {
+      const double y = std::sqrt(sums_[o]);
+      const auto low = static_cast<float>(y * (1 - run_.error)), high = static_cast<float>(y * (1 + run_.error));
+      out[o] = low;
+      if (low == high || std::isinf(low)) continue;
+      if (std::isnan(y)) out[o] = std::numeric_limits<float>::quiet_NaN();
+      else unsure.push_back(at);
     }
   }
 
@@ -93,7 +113,9 @@ class Norm2 {
   const float* x_;
   float* out_;
   Index plane_ = 1, rows_ = 1;
-  double error_;
+  RootRun run_;
+  bool padded_ = true;
+  Index margin_ = 0;
   std::vector<const float*> held_;
   std::vector<double> columns_, sums_;
   const RowKernels& kernels_ = select_row_kernels();
@@ -110,7 +132,14 @@ std::vector<Index> norm2(std::span<const PatchAxis> axes, Index planes, const Ar
   parallel_for(units, grain, [&](Index begin, Index end) {
     Norm2 norm(axes, x.as<const float>(), out.as<float>());
     std::vector<Index> unsure;
-    for (Index unit = begin; unit < end; ++unit) norm.row(unit, unsure);
+    Index plane = begin / norm.rows(), row = begin % norm.rows();
+    for (Index unit = begin; unit < end; ++unit) {
+      norm.row(plane, row, unsure);
+      if (++row == norm.rows()) {
+        row = 0;
+        ++plane;
+      }
+    }
     const std::lock_guard lock(mutex);
     undecided.insert(undecided.end(), unsure.begin(), unsure.end());
   });

@@ -1,9 +1,11 @@
 #include "halfulp/window_sums.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
+#include "halfulp/row_kernels.hpp"
 #include "halfulp/stream_kernels.hpp"
 #include "whole_planes.hpp"
 #include "window_block.hpp"
@@ -56,13 +58,65 @@ Blocking blocking_of(const WindowLayout& layout) {
   return b;
 }
 
+// The magnitudes of a stretch of memory, addressed like the cells themselves.
 template <class T>
-void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+class Magnitudes {
+ public:
+  // Of `cells` cells from source + first on; what is returned stands for `source`.
+  const T* of(const T* source, Index first, Index cells) {
+    if (source + first == from_ && cells == cells_) return scratch_.data() - first;
+    const auto size = static_cast<std::size_t>(cells + kSlack);
+    if (scratch_.size() < size) scratch_.resize(size);
+    constexpr std::uint64_t keep = sizeof(T) == 2   ? 0x7fff7fff7fff7fffu
+                                   : sizeof(T) == 4 ? 0x7fffffff7fffffffu
+                                                    : 0x7fffffffffffffffu;
+    kernels_.change(reinterpret_cast<const char*>(source + first), reinterpret_cast<char*>(scratch_.data()),
+                    cells * static_cast<Index>(sizeof(T)), keep, 0);
+    from_ = source + first;
+    cells_ = cells;
+    return scratch_.data() - first;
+  }
+
+  // Of the cells that a block reads.
+  const T* of_block(const T* source, const WindowLayout& layout, const BlockRange& range) {
+    const SumAxis& axis = *layout.axes.front();
+    Index begin = axis.sources, end = 0;
+    for (auto o = static_cast<std::size_t>(range.first_begin); o < static_cast<std::size_t>(range.first_end); ++o) {
+      if (axis.count[o] == 0) continue;
+      begin = std::min(begin, axis.first[o]);
+      end = std::max(end, axis.first[o] + (axis.count[o] - 1) * axis.step + 1);
+    }
+    if (begin >= end) return source;
+    Index cells = range.lanes + (end - begin - 1) * layout.in_strides.front();
+    for (std::size_t a = 1; a < layout.axes.size(); ++a) {
+      if (layout.axes[a]->sources == 0) return source;
+      cells += (layout.axes[a]->sources - 1) * layout.in_strides[a];
+    }
+    return of(source, begin * layout.in_strides.front(), cells);
+  }
+
+ private:
+  static constexpr Index kSlack = 64;
+  const RowKernels& kernels_ = select_row_kernels();
+  std::vector<T> scratch_;
+  const T* from_ = nullptr;
+  Index cells_ = 0;
+};
+
+template <class T>
+void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& out, bool magnitudes) {
   const WindowLayout layout = window_layout(plan, in, out);
   if (const WholePlanes<T> planes(plan, layout); planes.applies()) {
     const Index grain = std::max<Index>(1, kThreadSources * layout.planes / std::max<Index>(1, in.count()));
     parallel_for(layout.planes, grain,
-                 [&](Index begin, Index end) { planes.run(in.as<const T>(), out.as<T>(), begin, end); });
+                 [&](Index begin, Index end) {
+                   if (!magnitudes) return planes.run(in.as<const T>(), out.as<T>(), begin, end);
+                   Magnitudes<T> changed;
+                   const Index cells = in.count() / layout.planes;
+                   for (Index plane = begin; plane < end; ++plane)
+                     planes.run(changed.of(in.as<const T>(), layout.in_offset(plane), cells), out.as<T>(), plane,
+                                plane + 1);
+                 });
     return;
   }
   const bool stream = std::max(in.count(), out.count()) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
@@ -74,6 +128,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
     WindowBlock<T> block(plan, layout);
     LineWorker<T> worker(lines);
+    Magnitudes<T> changed;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
@@ -82,6 +137,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
       const T* source = in.as<const T>() + layout.in_offset(plane) + lane;
+      if (magnitudes) source = changed.of_block(source, layout, range);
       T* target = out.as<T>() + layout.out_offset(plane) + lane;
       if (!lines.applies() || !worker.run(source, target, range)) {
         block.run(source, target, range);
@@ -97,7 +153,12 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
 
 void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
   if (out.count() == 0) return;
-  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out); });
+  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out, false); });
+}
+
+void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+  if (out.count() == 0) return;
+  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out, true); });
 }
 
 }  // namespace halfulp

@@ -10,4 +10,7 @@ namespace halfulp {
 // plan.axes.size() axes of both are spatial; the leading shapes are equal. Floating-point types only; no aliasing.
 void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out);
 
+// The same of the magnitudes of `in`, which is C-ordered. They stand in scratch that stays in the second cache.
+void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out);
+
 }  // namespace halfulp

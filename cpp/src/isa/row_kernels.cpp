@@ -45,15 +45,32 @@ void add_every(const double* cells, std::int64_t stride, double* sums, std::int6
   }
 }
 
-bool roots(const double* sums, float* out, std::int64_t n, double error) {
+// Stride and Count known: no sum is stored.
+template <int Stride, int Count>
+bool roots(const double* columns, std::int64_t dilation, float* out, std::int64_t n, double error) {
+  const double below = 1 - error, above = 1 + error;
   int unsure = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const double y = std::sqrt(sums[i]);
-    const float low = static_cast<float>(y - y * error), high = static_cast<float>(y + y * error);
+    double sum = columns[i * Stride];
+    if constexpr (Count > 1) sum += columns[i * Stride + dilation];
+    if constexpr (Count > 2) sum += columns[i * Stride + 2 * dilation];
+    const double y = std::sqrt(sum);
+    const float low = static_cast<float>(y * below), high = static_cast<float>(y * above);
     out[i] = low;
-    unsure |= low == high ? 0 : 1;  // NaN too, and infinities, of which the difference is NaN
+    unsure |= low == high ? 0 : 1;  // NaN too
   }
   return unsure == 0;
+}
+
+bool window_roots(const double* columns, const RootRun& run, double* sums, float* out) {
+  const auto with = [&](auto kernel) { return kernel(columns, run.dilation, out, run.outputs, run.error); };
+  if (run.stride == 1 && run.count == 2) return with(roots<1, 2>);
+  if (run.stride == 1 && run.count == 3) return with(roots<1, 3>);
+  if (run.stride == 2 && run.count == 2) return with(roots<2, 2>);
+  if (run.stride == 2 && run.count == 3) return with(roots<2, 3>);
+  for (std::int64_t i = 0; i < run.outputs; ++i) sums[i] = 0;
+  for (std::int64_t t = 0; t < run.count; ++t) add_every(columns + t * run.dilation, run.stride, sums, run.outputs);
+  return roots<1, 1>(sums, 0, out, run.outputs, run.error);
 }
 
 inline void prefetch_at(const char* address) {
@@ -87,7 +104,7 @@ void change(const char* source, char* target, std::int64_t bytes, std::uint64_t 
 }  // namespace
 
 const RowKernels& row_kernels() {
-  static constexpr RowKernels table{sum_squares, add_every, roots, change};
+  static constexpr RowKernels table{sum_squares, add_every, window_roots, change};
   return table;
 }
 

@@ -175,6 +175,8 @@ def _value(op: Any, x: Array) -> Any:
     if op.p == math.inf:
         return _largest(op).forward(x)
     if op.p == 1:
+        if isinstance(op, LpPool) and x.flags.c_contiguous:
+            return _linear(op).forward_magnitudes(x)
         return _sum(op, np.abs(x))
     return Norm(op, x).values()
 
