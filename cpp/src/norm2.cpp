@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include "halfulp/parallel.hpp"
 #include "halfulp/row_kernels.hpp"
+#include "row_buffer.hpp"
 
 namespace halfulp {
 namespace {
@@ -21,32 +23,53 @@ class Norm2 {
     }
     for (std::size_t a = 0; a + 1 < axes.size(); ++a) rows_ *= axes[a].outputs;
     const PatchAxis& axis = axes.back();
-    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(cells / 2 + 3) * 0x1p-52};
+    // In units of 2^-53: (cells - 1) / 2 from the additions, one each from the root and from the product with 1 + error,
+    // and the square of the first, which is small.
+    const Index units = (cells + 7) / 4 + (cells >> 20);
+    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(units) * 0x1p-52};
     // Zeros around the columns make all windows alike, unless that is far more than there are cells.
     const Index places = std::max(axis.before + axis.size,
                                   (axis.outputs - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
     padded_ = places <= 4 * axis.size + 4096;
     margin_ = padded_ ? axis.before : 0;
-    columns_.assign(static_cast<std::size_t>(padded_ ? places : axis.size), 0.0);
+    first_ = padded_length<double>(margin_);  // at a cache line
+    for (auto& columns : columns_) columns.assign(first_ + (padded_ ? places - margin_ : axis.size), 0.0);
     sums_.resize(static_cast<std::size_t>(axis.outputs));
   }
 
   Index rows() const noexcept { return rows_; }
 
-  // One row of the outputs of a plane: columns first, then along the row.
+  // One row of the outputs of a plane: columns first, then along the row. The second is done when the columns of the
+  // next row are made: loads that straddle stores wait for them, and these have then long left the store buffer.
   void row(Index plane, Index row, std::vector<Index>& unsure) {
-    const Index size = axes_.back().size, at = (plane * rows_ + row) * run_.outputs;
-    double* const columns = columns_.data() + margin_;
+    const Index size = axes_.back().size;
+    double* const columns = columns_[made_].data() + first_;
     find_rows(row, x_ + plane * plane_);
     const auto held = static_cast<Index>(held_.size());
     if (held > 0) kernels_.sum_squares(held_.data(), held, columns, size);
     else std::fill_n(columns, size, 0.0);
-    if (padded_ && kernels_.window_roots(columns_.data(), run_, sums_.data(), out_ + at)) return;
+    made_ = 1 - made_;
+    along(unsure);
+    pending_ = (plane * rows_ + row) * run_.outputs;
+  }
+
+  // The row whose columns were made last, if it is not done yet; columns_[made_] are those of the row before.
+  void flush(std::vector<Index>& unsure) {
+    made_ = 1 - made_;
+    along(unsure);
+  }
+
+ private:
+  // The windows of the columns that wait.
+  void along(std::vector<Index>& unsure) {
+    if (pending_ < 0) return;
+    const double* const columns = columns_[made_].data() + first_;
+    const Index at = std::exchange(pending_, -1);
+    if (padded_ && kernels_.window_roots(columns - margin_, run_, sums_.data(), out_ + at)) return;
     sum_columns(columns);
     finish(at, unsure);
   }
 
- private:
   // sums_ = the sums of the columns of every window.
   void sum_columns(const double* columns) {
     const PatchAxis& axis = axes_.back();
@@ -115,9 +138,12 @@ class Norm2 {
   Index plane_ = 1, rows_ = 1;
   RootRun run_;
   bool padded_ = true;
-  Index margin_ = 0;
+  Index margin_ = 0, first_ = 0;  // zeros before the columns, and where these begin
   std::vector<const float*> held_;
-  std::vector<double> columns_, sums_;
+  RowBuffer<double> columns_[2];
+  std::vector<double> sums_;
+  int made_ = 0;        // where the next columns go
+  Index pending_ = -1;  // the first output of the row whose columns wait; -1: none
   const RowKernels& kernels_ = select_row_kernels();
 };
 
@@ -140,6 +166,7 @@ std::vector<Index> norm2(std::span<const PatchAxis> axes, Index planes, const Ar
         ++plane;
       }
     }
+    norm.flush(unsure);
     const std::lock_guard lock(mutex);
     undecided.insert(undecided.end(), unsure.begin(), unsure.end());
   });

@@ -90,10 +90,13 @@ class Norm:
     def values(self) -> Array:
         """The norms."""
         if self.op.p == 2 and isinstance(self.op, LpPool) and self.x.dtype == np.float32:
-            out, unsure = _core.norm2(self.op.name, _numbers(self.sums.axes), np.ascontiguousarray(self.x), self.shape)
+            x = np.ascontiguousarray(self.x)
+            out, unsure = _core.norm2(self.op.name, _numbers(self.sums.axes), x, self.shape)
             out = out.reshape(self.planes, prod(self.sums.outputs))
-            for index in unsure.tolist():
-                out.flat[index] = self._value(*divmod(index, out.shape[1]))
+            planes = x.reshape(self.planes, self.size)
+            for plane, position in (divmod(index, out.shape[1]) for index in unsure.tolist()):
+                cells = as_doubles(planes[plane, self.sums.window(position)])
+                out[plane, position] = norm(cells.tolist(), self.op.p, self.target)
             result: Array = out.reshape(self.shape)
             return result
         self.prepare()
