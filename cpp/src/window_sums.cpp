@@ -16,6 +16,7 @@ namespace halfulp {
 namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
+constexpr Index kMagnitudes = Index{1} << 11;    // of a block of magnitudes, while those of the next are on their way
 constexpr Index kBlockWidth = kBlockLanes;       // sums of a line: they stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
@@ -28,7 +29,7 @@ struct Blocking {
   Index sources;                  // of one block, roughly
 };
 
-Blocking blocking_of(const WindowLayout& layout) {
+Blocking blocking_of(const WindowLayout& layout, Index block_sources) {
   const SumAxis& first = *layout.axes.front();
   const SumAxis& last = *layout.axes.back();
   const Index outputs = std::max<Index>(1, first.outputs());
@@ -44,7 +45,7 @@ Blocking blocking_of(const WindowLayout& layout) {
   b.last_count = ceil_div(last_outputs, b.last_step);
   const Index slab = std::max<Index>(1, middle * last_width / b.last_count);
   const Index rows = std::max(first.sources, outputs);
-  Index count = std::clamp<Index>(ceil_div(rows * slab, kBlockSources), 1, outputs);
+  Index count = std::clamp<Index>(ceil_div(rows * slab, block_sources), 1, outputs);
   // A block starts its sums afresh: it should hold several windows of a wide kernel.
   count = std::min(count, std::max<Index>(1, rows / std::max<Index>(1, 2 * first.largest_count())));
   // Few planes: blocks inside a plane keep every thread busy.
@@ -121,7 +122,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
   }
   const bool stream = std::max(in.count(), out.count()) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
   const WindowLines<T> lines(plan, layout, stream);
-  const Blocking b = blocking_of(layout);
+  const Blocking b = blocking_of(layout, magnitudes ? kMagnitudes : kBlockSources);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
