@@ -12,6 +12,7 @@ import numpy as np
 import halfulp as hu
 
 Call = Callable[[], Any]
+SLIDING = (hu.MaxPool, hu.MinPool, hu.AvgPool, hu.SumPool, hu.LpPool, hu.Unfold, hu.Fold)
 NEEDS = {
     "PyTorch": "torch",
     "PyTorch channels_last": "torch",
@@ -44,16 +45,10 @@ def _torch_function(op: Any) -> Callable[[Any], Any] | None:
     ndim = op.ndim
     if ndim > 3:
         return None
-    if isinstance(op, (hu.MaxPool, hu.AvgPool)):
-        padding = op.padding
-        if isinstance(padding, str) or any(a != b for a, b in padding):
+    if isinstance(op, SLIDING):
+        if isinstance(op.padding, str) or any(a != b for a, b in op.padding):
             return None
-        pad = [a for a, _ in padding]
-        if isinstance(op, hu.MaxPool):
-            pool = getattr(F, f"max_pool{ndim}d")
-            return lambda t: pool(t, op.kernel_size, op.stride, pad, op.dilation, op.ceil_mode)
-        pool = getattr(F, f"avg_pool{ndim}d")
-        return lambda t: pool(t, op.kernel_size, op.stride, pad, op.ceil_mode, op.count_include_pad)
+        return _torch_sliding(op, [a for a, _ in op.padding])
     if isinstance(op, hu.AdaptiveMaxPool):
         return lambda t: getattr(F, f"adaptive_max_pool{ndim}d")(t, op.output_size)
     if isinstance(op, hu.AdaptiveAvgPool):
@@ -73,6 +68,34 @@ def _torch_function(op: Any) -> Callable[[Any], Any] | None:
             return (op.beta * cells).flatten(-2).logsumexp(-1) / op.beta
 
         return smooth
+    return None
+
+
+def _torch_sliding(op: Any, pad: list[int]) -> Callable[[Any], Any] | None:
+    import torch.nn.functional as F
+
+    ndim = op.ndim
+    if isinstance(op, (hu.MaxPool, hu.MinPool)):
+        pool = getattr(F, f"max_pool{ndim}d")
+        arguments = (op.kernel_size, op.stride, pad, op.dilation, op.ceil_mode)
+        if isinstance(op, hu.MaxPool):
+            return lambda t: pool(t, *arguments)
+        return lambda t: -pool(-t, *arguments)
+    if isinstance(op, hu.AvgPool):
+        pool = getattr(F, f"avg_pool{ndim}d")
+        return lambda t: pool(t, op.kernel_size, op.stride, pad, op.ceil_mode, op.count_include_pad)
+    if isinstance(op, hu.SumPool) and ndim > 1:
+        pool = getattr(F, f"avg_pool{ndim}d")
+        return lambda t: pool(t, op.kernel_size, op.stride, pad, op.ceil_mode, divisor_override=1)
+    if isinstance(op, hu.LpPool) and op.p != np.inf:
+        pool = getattr(F, f"lp_pool{ndim}d")
+        around = [p for before in reversed(pad) for p in (before, before)]  # its pooling has no padding
+        odd = op.p % 2 != 0  # of x^p it takes no magnitude
+        return lambda t: pool(F.pad(t.abs() if odd else t, around), op.p, op.kernel_size, op.stride, op.ceil_mode)
+    if isinstance(op, hu.Unfold) and ndim == 2:
+        return lambda t: F.unfold(t, op.kernel_size, op.dilation, pad, op.stride)
+    if isinstance(op, hu.Fold) and ndim == 2:
+        return lambda t: F.fold(t, op.output_size, op.kernel_size, op.dilation, pad, op.stride)
     return None
 
 
@@ -115,19 +138,22 @@ def _onnx_model(op: Any, x: Any) -> bytes | None:
     kind: dict[Any, str] = {
         hu.MaxPool: "MaxPool",
         hu.AvgPool: "AveragePool",
+        hu.LpPool: "LpPool",
         hu.GlobalMaxPool: "GlobalMaxPool",
         hu.GlobalAvgPool: "GlobalAveragePool",
     }
-    if type(op) not in kind:
+    if type(op) not in kind or (isinstance(op, hu.LpPool) and op.p not in (1, 2)):
         return None
     attributes: dict[str, Any] = {}
-    if isinstance(op, (hu.MaxPool, hu.AvgPool)):
+    if isinstance(op, (hu.MaxPool, hu.AvgPool, hu.LpPool)):
         if isinstance(op.padding, str) or any(d != 1 for d in op.dilation):
             return None
         pads = [before for before, _ in op.padding] + [after for _, after in op.padding]
         attributes = {"kernel_shape": op.kernel_size, "strides": op.stride, "pads": pads}
         if isinstance(op, hu.AvgPool):
             attributes["count_include_pad"] = int(op.count_include_pad)
+        if isinstance(op, hu.LpPool):
+            attributes["p"] = int(op.p)
     element = TensorProto.FLOAT if x.dtype == np.float32 else TensorProto.DOUBLE
     node = helper.make_node(kind[type(op)], ["x"], ["y"], **attributes)
     value = helper.make_tensor_value_info
@@ -160,14 +186,24 @@ def _openvino(op: Any, x: Any, threads: int) -> Call | None:
     model = _onnx_model(op, x)
     if model is None:
         return None
+    if isinstance(op, hu.LpPool):  # it cannot read that node
+        return None
     core = ov.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_NUM_THREADS": threads})
     request = compiled.create_infer_request()
     return lambda: request.infer({0: x}, share_inputs=True)
 
 
+_REDUCTIONS: dict[Any, tuple[float, str]] = {
+    hu.MaxPool: (-np.inf, "max"),
+    hu.MinPool: (np.inf, "min"),
+    hu.AvgPool: (0.0, "add"),
+    hu.SumPool: (0.0, "add"),
+}
+
+
 def _jax(op: Any, x: Any, mode: str) -> Call | None:
-    if not isinstance(op, (hu.MaxPool, hu.AvgPool)) or isinstance(op.padding, str) or x.dtype.kind != "f":
+    if type(op) not in _REDUCTIONS or isinstance(op.padding, str) or x.dtype.kind != "f":
         return None
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import jax
@@ -176,8 +212,9 @@ def _jax(op: Any, x: Any, mode: str) -> Call | None:
     if x.dtype == np.float64:
         jax.config.update("jax_enable_x64", True)
     lead = (1,) * (x.ndim - op.ndim)
-    start, combine = (-np.inf, lax.max) if isinstance(op, hu.MaxPool) else (0.0, lax.add)
-    divisor = 1 if isinstance(op, hu.MaxPool) else int(np.prod(op.kernel_size))
+    start, reduction = _REDUCTIONS[type(op)]
+    combine = getattr(lax, reduction)
+    divisor = int(np.prod(op.kernel_size)) if isinstance(op, hu.AvgPool) else 1
 
     def pool(a: Any) -> Any:
         padding = ((0, 0),) * len(lead) + tuple(op.padding)

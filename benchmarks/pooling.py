@@ -86,6 +86,15 @@ def rows() -> list[Row]:
         Row("smooth max 3x3 s2 p1, JVP", smooth, (1, 64, 56, 56), "jvp"),
         Row("smooth max 3x3 s2 p1 + VJP", smooth, (1, 64, 56, 56), "vjp"),
         Row("smooth max 3x3 s2 p1, float64", smooth, (1, 64, 56, 56), dtype=np.float64),
+        Row("min 3x3 s2 p1", hu.MinPool((3, 3), stride=2, padding=1), BIG, goal="<= 1.5 of max"),
+        Row("min 2x2 s2", hu.MinPool((2, 2)), BIG, goal="<= 1.5 of max"),
+        Row("sum 3x3 s2 p1", hu.SumPool((3, 3), stride=2, padding=1), BIG, goal="<= 1.5 of avg"),
+        Row("lp, p = 1, 3x3 s2 p1", hu.LpPool((3, 3), 1, stride=2, padding=1), BIG, goal="<= 1.5 of avg"),
+        Row("lp, p = 2, 3x3 s2 p1", hu.LpPool((3, 3), 2, stride=2, padding=1), BIG, goal="<= 2 of avg"),
+        Row("lp, p = 2, 2x2 s2", hu.LpPool((2, 2), 2), BIG),
+        Row("lp, p = inf, 3x3 s2 p1", hu.LpPool((3, 3), math.inf, stride=2, padding=1), BIG, goal="<= 1.5 of max"),
+        Row("unfold 3x3 s1 p1", hu.Unfold((3, 3), padding=1), MEDIUM),
+        Row("fold 3x3 s1 p1", hu.Fold((56, 56), (3, 3), padding=1), (8, 576, 3136)),
         Row("tiny max 3x3 s2 p1", resnet, (1, 4, 8, 8), goal=">= 1 PyTorch"),
     ]
 

@@ -1,9 +1,11 @@
 // Hard max against a plain loop over windows, on arrays that end where their memory ends: the sanitizers see every read
 // and write beyond. Every instruction set, several shapes, element types and layouts.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -139,6 +141,50 @@ void check_case(bool channels_last, Kind kind) {
   if (!special) CHECK(total == spread);  // small integers: every cotangent arrives once
 }
 
+// Bins that start where a list says, in order, with the last one at the end of the axis.
+Axis random_bins(Index size) {
+  const Index kernel = integer(1, size);
+  std::vector<Index> starts(static_cast<std::size_t>(integer(1, 9)));
+  for (Index& start : starts) start = integer(0, size - kernel);
+  starts.back() = size - kernel;
+  std::sort(starts.begin(), starts.end());
+  return bins_axis(size, kernel, std::move(starts));
+}
+
+template <class T>
+void check_bins(bool channels_last) {
+  const Index channels = integer(1, 20);
+  const std::vector<Axis> axes{random_bins(integer(1, 40)), random_bins(integer(1, 90))};
+  const MaxPlan plan("fractional_max_pool", axes, Ties::first, NanPolicy::propagate);
+  const Sizes in{2, channels, axes[0].size, axes[1].size}, out{2, channels, axes[0].output, axes[1].output};
+  Array<T> x(in, channels_last), y(out, channels_last), y2(out, channels_last), dx(in, channels_last);
+  for (T& item : x.items) item = static_cast<T>(integer(-50, 50));
+  Array<std::int64_t> indices(out, channels_last);
+  max_forward(plan, x.view, y.view);
+  max_indices(plan, x.view, y2.view, indices.view);
+  CHECK(y.items == y2.items);
+  const Winners winners = max_winners(plan, x.view, y2.view);
+  CHECK(y.items == y2.items);
+  max_pullback(plan, winners, y.view, dx.view);
+  double total = 0, spread = 0;
+  for (Index n = 0; n < 2; ++n)
+    for (Index c = 0; c < channels; ++c)
+      for (Index oy = 0; oy < out[2]; ++oy)
+        for (Index ox = 0; ox < out[3]; ++ox) {
+          const Index top = (*axes[0].starts)[static_cast<std::size_t>(oy)];
+          const Index left = (*axes[1].starts)[static_cast<std::size_t>(ox)];
+          Index where = top * in[3] + left;
+          for (Index iy = top; iy < top + axes[0].kernel; ++iy)
+            for (Index ix = left; ix < left + axes[1].kernel; ++ix)
+              if (x.at(n, c, iy, ix) > x.at(n, c, where / in[3], where % in[3])) where = iy * in[3] + ix;
+          CHECK(indices.at(n, c, oy, ox) == where);
+          CHECK(y.at(n, c, oy, ox) == x.at(n, c, where / in[3], where % in[3]));
+          total += static_cast<double>(y.at(n, c, oy, ox));
+        }
+  for (const T item : dx.items) spread += static_cast<double>(item);
+  CHECK(total == spread);
+}
+
 }  // namespace
 
 int main() {
@@ -153,6 +199,8 @@ int main() {
         const Kind kind = kinds[i % 15];
         check_case<float>(i % 2 == 0, kind);
         check_case<double>(i % 2 == 0, kind);
+        check_bins<float>(i % 2 == 0);
+        check_bins<double>(i % 2 == 0);
       }
     }
   }
