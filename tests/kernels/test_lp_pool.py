@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import halfulp as hu
+from halfulp import _core
 from tests import strategies as draw
 from tests.kernels.test_sum_pool import check_case
 
@@ -142,6 +143,44 @@ def test_threads_do_not_change_the_result(threads: int) -> None:
         draw.assert_same_bits(op(x)[1:2, 1:2], hu.spec.forward(op, x[1:2, 1:2]))
     finally:
         hu.set_num_threads(0)
+
+
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_sums_of_magnitudes_are_those_of_the_absolute_array(restore: None, isa: str, dtype: str) -> None:
+    _core.set_isa(isa)
+    rng = np.random.default_rng(7)
+    cases: list[tuple[tuple[int, ...], tuple[int, ...], Any]] = [
+        ((3, 2, 90, 70), (3, 3), 2),
+        ((2, 1, 200, 40), (2, 5), 1),
+        ((1, 20, 5000), (3, 2), 1),  # rows in several parts
+        ((40, 300), (4,), 3),
+        ((2, 6, 7), (6, 7), 1),  # whole planes
+        ((2, 9, 10, 11), (2, 3, 2), 2),
+    ]
+    for shape, kernel, stride in cases:
+        x = (rng.standard_normal(shape) * 2.0 ** rng.integers(-9, 9, shape)).astype(dtype)
+        x.flat[::11] = -0.0
+        ours = hu.LpPool(kernel, 1, stride=stride)(x)
+        sums = hu.SumPool(kernel, stride=stride)(np.abs(x))
+        assert ours.tobytes() == sums.tobytes()
+        x.flat[x.size // 2] = -np.inf
+        assert np.array_equal(hu.LpPool(kernel, 1, stride=stride)(x), hu.SumPool(kernel, stride=stride)(np.abs(x)))
+
+
+@pytest.mark.parametrize("isa", _core.available_isas())
+def test_small_windows_of_magnitudes_are_those_of_the_absolute_array(restore: None, isa: str) -> None:
+    _core.set_isa(isa)
+    x = np.random.default_rng(8).standard_normal((2, 1, 61, 83), dtype=np.float32)
+    x[0, 0, ::7, ::5] = -0.0
+    x[1, 0, 30, 40:42] = [-np.inf, -np.nan]  # a NaN ends the short way
+    for kernel, stride, padding in [(3, 2, 1), (2, 2, 0), (3, 1, 1), (2, 1, 1)]:
+        largest = hu.LpPool((kernel, kernel), math.inf, stride=stride, padding=padding)(x)
+        assert largest.tobytes() == hu.MaxPool((kernel, kernel), stride=stride, padding=padding)(np.abs(x)).tobytes()
+        negated = -hu.MaxPool((kernel, kernel), stride=stride, padding=padding)(-x)
+        smallest = hu.MinPool((kernel, kernel), stride=stride, padding=padding)(x)
+        assert np.array_equal(smallest, negated, equal_nan=True)
+        assert np.array_equal(np.signbit(smallest), np.signbit(np.where(np.isnan(negated), 0, negated)))
 
 
 def test_p_below_1_is_refused_l1() -> None:
