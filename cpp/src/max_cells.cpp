@@ -60,12 +60,14 @@ void rows(const Index* sizes, int ndim, Index lanes, const Index* a, const Index
   }
 }
 
-// The cells [first, stop) of the first axis that output rows [begin, end) read.
+// The cells [first, stop) of the first axis that engines read for output rows [begin, end): a line as a whole, also cells
+// that no window holds.
 struct Span {
   Index first = 0, stop = 0;
 };
 
 Span span_of(const MaxPlan& plan, Index begin, Index end) {
+  if (plan.ndim() == 1) return {0, plan.axes[0].size};
   const MaxPlan::Spans& s = plan.spans[0];
   Span span{plan.axes[0].size, 0};
   for (auto o = static_cast<std::size_t>(begin); o < static_cast<std::size_t>(end); ++o) {
