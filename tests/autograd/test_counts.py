@@ -80,7 +80,6 @@ def test_a_float16_gradient_of_70_000_is_no_zero(dtype: Any) -> None:
     n = 70_000
     gradient = hu.grad(ops.mean)(np.ones(n, dtype))
     assert (gradient == round_rational(1, n, float_format(dtype))).all()
-    assert float(gradient[0]) == pytest.approx(1 / n, rel=2e-3)
 
 
 def test_mse_does_not_overflow_before_the_division() -> None:
