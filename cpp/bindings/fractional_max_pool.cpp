@@ -1,5 +1,5 @@
-// Hard max over windows that start elsewhere in every plane, for Python. Arrays are dense and C-ordered: the layer above
-// sees to it.
+// Hard max over windows that start elsewhere in every plane, for Python. Arrays are dense and C-ordered: the layer
+// above sees to it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>

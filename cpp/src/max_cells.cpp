@@ -60,8 +60,8 @@ void rows(const Index* sizes, int ndim, Index lanes, const Index* a, const Index
   }
 }
 
-// The cells [first, stop) of the first axis that engines read for output rows [begin, end): a line as a whole, also cells
-// that no window holds.
+// The cells [first, stop) of the first axis that engines read for output rows [begin, end): a line as a whole, with the
+// cells that no window holds.
 struct Span {
   Index first = 0, stop = 0;
 };

@@ -6,7 +6,11 @@ namespace halfulp {
 
 MaxPlan::MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties_policy, NanPolicy nan_policy,
                  Cells compared)
-    : operator_name(std::move(name)), axes(std::move(window_axes)), ties(ties_policy), nan(nan_policy), cells(compared) {
+    : operator_name(std::move(name)),
+      axes(std::move(window_axes)),
+      ties(ties_policy),
+      nan(nan_policy),
+      cells(compared) {
   bool no_windows = false;
   spans.resize(axes.size());
   for (std::size_t a = 0; a < axes.size(); ++a) {

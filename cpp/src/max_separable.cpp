@@ -262,7 +262,8 @@ class Separable final : public PlaneEngine {
     const bool whole = rows.to_step == rows.items;
     for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
       char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
-      row_kernels_.change(row, row, (whole ? rows.count : 1) * rows.items * item, ~std::uint64_t{0}, bank_.change->flip);
+      const Index bytes = (whole ? rows.count : 1) * rows.items * item;
+      row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, bank_.change->flip);
     }
   }
 

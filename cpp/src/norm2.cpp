@@ -23,8 +23,8 @@ class Norm2 {
     }
     for (std::size_t a = 0; a + 1 < axes.size(); ++a) rows_ *= axes[a].outputs;
     const PatchAxis& axis = axes.back();
-    // In units of 2^-53: (cells - 1) / 2 from the additions, one each from the root and from the product with 1 + error,
-    // and the square of the first, which is small.
+    // In units of 2^-53: (cells - 1) / 2 from the additions, one each from the root and from the product with
+    // 1 + error, and the square of the first, which is small.
     const Index units = (cells + 7) / 4 + (cells >> 20);
     run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(units) * 0x1p-52};
     // Zeros around the columns make all windows alike, unless that is far more than there are cells.

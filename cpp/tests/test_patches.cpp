@@ -55,7 +55,8 @@ void test_unfold_and_fold() {
     Index count = 0;
     entries(axes, [&](Index, Index) { ++count; });
     std::vector<double> x(static_cast<std::size_t>(planes * cells)), columns(static_cast<std::size_t>(planes * count));
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(static_cast<double>(i % 7) - 3.5, static_cast<int>(i % 90));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = std::ldexp(static_cast<double>(i % 7) - 3.5, static_cast<int>(i % 90));
     unfold(axes, planes, view_of(x, DType::f64), view_of(columns, DType::f64));
     for (Index plane = 0; plane < planes; ++plane)
       entries(axes, [&](Index entry, Index cell) {

@@ -36,7 +36,8 @@ struct Axis {
   Index after = 0;
   Index output = 0;
   bool adaptive = false;
-  std::shared_ptr<const std::vector<Index>> starts = nullptr;  // of bins of `kernel` cells that follow no formula, in order
+  // Of bins of `kernel` cells that follow no formula, in order.
+  std::shared_ptr<const std::vector<Index>> starts = nullptr;
 
   Index extent() const noexcept { return dilation * (kernel - 1) + 1; }
   Index padded() const noexcept { return before + size + after; }

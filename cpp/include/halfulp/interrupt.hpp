@@ -13,8 +13,8 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// A computation that can be interrupted. `ask`, called on the thread that made the scope and at most every 50 ms, throws
-// to end it.
+// A computation that can be interrupted. `ask`, called on the thread that made the scope and at most every 50 ms,
+// throws to end it.
 class InterruptScope {
  public:
   using Ask = void (*)();

@@ -164,7 +164,8 @@ bool decide_floats(const double* value, Index n, const conv::Margin& m, float* o
     const __m256 high = _mm512_maskz_cvtpd_ps(0xff, _mm512_add_pd(sum, margin));
     _mm256_mask_storeu_ps(out + i, lanes, low);
     differ |= _mm256_mask_cmpneq_epi32_mask(lanes, _mm256_castps_si256(low), _mm256_castps_si256(high));
-    differ |= _mm512_mask_cmp_pd_mask(_mm512_mask_cmp_pd_mask(lanes, margin, margin, _CMP_UNORD_Q), sum, sum, _CMP_ORD_Q);
+    const __mmask8 unbounded = _mm512_mask_cmp_pd_mask(lanes, margin, margin, _CMP_UNORD_Q);
+    differ |= _mm512_mask_cmp_pd_mask(unbounded, sum, sum, _CMP_ORD_Q);
   };
   Index i = 0;
   for (; i + 8 <= n; i += 8) decide(i, 0xff);
