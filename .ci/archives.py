@@ -29,6 +29,7 @@ NEEDED = [
     "pyproject.toml",
     "src",
     "tests",
+    "tools",
 ]
 UNWANTED = re.compile(
     r"(^|/)(__pycache__|build|dist|\.venv|\.git|\.github|\.hypothesis|\..*_cache)(/|$)|\.(pyc|o|a|so|pyd|whl)$"
