@@ -47,7 +47,7 @@ def test_every_file_is_written(tmp_path: Path) -> None:
         (["--replay", "conv/vjp/float32/1.0", "--json", "a"], "halfulp check: --json: cannot be used with --replay"),
         (["--op", "max_pol"], "halfulp check: --op max_pol: must be one of "),
         (["pytorch"], "halfulp check: there is no subject 'pytorch': did you mean 'torch'?"),
-        (["onnx:json"], "halfulp check: subject 'onnx:json': the module json has no function run_model(model, inputs)"),
+        (["onnx:json"], "halfulp check: subject 'onnx:json': the module json has no function run_model or prepare"),
         (["nothing"], "halfulp check: there is no subject 'nothing'; known are halfulp, torch, "),
         (["nothing:at_all"], "halfulp check: subject 'nothing:at_all' cannot be loaded: No module named 'nothing'"),
     ],

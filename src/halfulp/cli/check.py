@@ -32,7 +32,7 @@ subjects:
   openvino, numpy-naive
   module:object   a backend of your own: a function f(op, *inputs) -> array,
                   with optional jvp and vjp
-  onnx:module     an ONNX backend: a module with run_model(model, inputs)
+  onnx:module     an ONNX backend: a module with run_model or prepare
 
   with --mode bounds: halfulp, halfulp-ibp, halfulp-alpha-crown, maraboupy,
   auto_LiRPA, auto_LiRPA-ibp, and module:function for your own verifier:

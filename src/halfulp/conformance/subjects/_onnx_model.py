@@ -91,7 +91,8 @@ def model_bytes(op: Operator, shapes: tuple[Shape | None, ...], dtype: str, indi
         if shape is not None
     ]
     kinds = [kind, onnx.TensorProto.INT64]
-    results = [onnx.helper.make_tensor_value_info(n, k, None) for n, k in zip(outputs, kinds, strict=False)]
+    sizes = [None] * len(shapes[0] or ())  # every output has the rank of its input
+    results = [onnx.helper.make_tensor_value_info(n, k, sizes) for n, k in zip(outputs, kinds, strict=False)]
     graph = onnx.helper.make_graph([node], "one_node", values, results)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=10)
     return model.SerializeToString()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The subject ``onnx:module``: any backend with ONNX's own interface, ``run_model(model, inputs)``; forward only."""
+"""The subject ``onnx:module``: any backend with ONNX's own interface, ``run_model`` or ``prepare``; forward only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from halfulp.records import Array, MaxPool, Operator
 
 
 class OnnxBackendSubject(Subject):
-    """A module with ``run_model``, on models of one node."""
+    """A module with ``run_model(model, inputs)`` or ``prepare(model).run(inputs)``, on models of one node."""
 
     def __init__(self, module_name: str, module: Any) -> None:
         self.module_name = module_name
@@ -40,7 +40,10 @@ class OnnxBackendSubject(Subject):
         given = (np.ascontiguousarray(batched(op, x)), *inputs[1:])
         shapes = tuple(None if a is None else a.shape for a in given)
         model = onnx.load_from_string(model_bytes(op, shapes, x.dtype.name, indices))
-        return list(self.module.run_model(model, [a for a in given if a is not None]))
+        arrays = [a for a in given if a is not None]
+        if hasattr(self.module, "run_model"):
+            return list(self.module.run_model(model, arrays))
+        return list(self.module.prepare(model).run(arrays))
 
     def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
         assert inputs[0] is not None
@@ -67,7 +70,9 @@ class OnnxBackendSubject(Subject):
         lines += ["import numpy as np", "import onnx", ""]
         lines.append(f'model = onnx.load_from_string(base64.b64decode("{encoded}"))')
         lines += [f"{n} = {source.literal(a)}.astype({kind})" for n, a in named]
-        lines.append(f"got = backend.run_model(model, [{', '.join(n for n, _ in named)}])[{int(indices)}]")
+        inputs = f"[{', '.join(n for n, _ in named)}]"
+        called = f"run_model(model, {inputs})" if hasattr(self.module, "run_model") else f"prepare(model).run({inputs})"
+        lines.append(f"got = backend.{called}[{int(indices)}]")
         if indices:
             lines.append(f"got = got % {int(np.prod(given[0].shape[2:]))}  # from the whole tensor to one plane")
         if arrays.primals[0].ndim != given[0].ndim:
@@ -89,6 +94,6 @@ def load_backend(name: str) -> OnnxBackendSubject:
         module = importlib.import_module(module_name)
     except (ImportError, ValueError) as error:
         raise SubjectError(f"subject {name!r} cannot be loaded: {error}") from error
-    if not callable(getattr(module, "run_model", None)):
-        raise SubjectError(f"subject {name!r}: the module {module_name} has no function run_model(model, inputs)")
+    if not any(callable(getattr(module, function, None)) for function in ("run_model", "prepare")):
+        raise SubjectError(f"subject {name!r}: the module {module_name} has no function run_model or prepare")
     return OnnxBackendSubject(module_name, module)
