@@ -14,7 +14,11 @@ import pytest
 import halfulp as hu
 import halfulp.bounds as hb
 from halfulp import ops
+from halfulp.autograd import apply
+from halfulp.bounds import _onnx_reader  # noqa: F401  (registers batch normalization)
+from halfulp.bounds._curves import softplus
 from halfulp.bounds._rational import window_biases
+from halfulp.onnx.operators.normalization import Normalize
 from tests.bounds.networks import box_of, draw
 
 
@@ -121,13 +125,84 @@ def test_a_division_is_replayed_with_its_exact_quotients(arithmetic: str) -> Non
     assert hb.replay(found.certificate, network).endswith("proved exactly")
 
 
-def test_networks_without_rational_values_have_no_certificate() -> None:
-    network = hb.from_function(lambda x: ops.tanh(x), (2,))
-    found = hb.bounds(network, hb.Box([0, 0], [1, 1]))
-    with pytest.raises(hu.CertificateError) as caught:
-        _ = found.certificate
-    text = "certificate: node 'tanh': has no rational value, and a certificate is checked with rationals alone [V7]"
-    assert str(caught.value) == text
+def _linear(rng: Any, *shape: int) -> Any:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def _irrational() -> dict[str, tuple[Any, tuple[int, ...]]]:
+    rng = np.random.default_rng(7)
+    first, last, kernel = _linear(rng, 5, 4), _linear(rng, 2, 5), _linear(rng, 2, 1, 2, 2)
+
+    def curve(function: Any) -> tuple[Any, tuple[int, ...]]:
+        return lambda x: ops.linear(function(ops.linear(x, first)), last), (4,)
+
+    def pool(record: Any) -> tuple[Any, tuple[int, ...]]:
+        return lambda x: ops.relu(record(hu.conv2d(x, kernel)) - 0.5), (1, 4, 4)
+
+    mean, variance = _linear(rng, 2), np.abs(_linear(rng, 2))
+    normalize = Normalize(mean, variance, 1e-5)
+    scale, shift = _linear(rng, 2), _linear(rng, 2)
+    return {
+        "sigmoid": curve(ops.sigmoid),
+        "tanh": curve(ops.tanh),
+        "softplus": curve(softplus),
+        "smooth max": pool(hu.SmoothMaxPool((2, 2), 3.0, 1, 1)),
+        "smooth min": pool(hu.SmoothMaxPool((2, 2), -0.5)),
+        "norm 2": pool(hu.LpPool((2, 2), 2.0)),
+        "norm 3.5": pool(hu.LpPool((2, 2), 3.5)),
+        "batch norm": (
+            lambda x: ops.relu(apply(normalize, ops.reshape(hu.conv2d(x, kernel), (1, 2, 3, 3)), scale, shift)),
+            (1, 4, 4),
+        ),
+    }
+
+
+@pytest.mark.parametrize("arithmetic", ["real", "halfulp", "any-order"])
+@pytest.mark.parametrize("name", _irrational())
+def test_irrational_values_are_enclosed_by_the_checker(name: str, arithmetic: str) -> None:
+    function, shape = _irrational()[name]
+    network = hb.from_function(function, shape)
+    if arithmetic == "any-order" and any(node.kind == "smooth" for node in network):
+        with pytest.raises(hu.ModelError, match="has no bound"):
+            hb.bounds(network, hb.Box.around(np.zeros(shape), 0.5), "crown", arithmetic)
+        return
+    rng = np.random.default_rng(5)
+    for radius, method in ((0.0, "crown"), (0.01, "crown"), (0.5, "ibp"), (0.5, "alpha-crown"), (30.0, "crown")):
+        box = hb.Box.around(rng.normal(size=shape), radius)
+        found = hb.bounds(network, box, method, arithmetic, steps=2)
+        assert hb.replay(found.certificate, network).endswith("proved exactly")
+
+
+@pytest.mark.parametrize("name", ["tanh", "softplus", "smooth max", "norm 3.5", "batch norm"])
+def test_false_claims_about_irrational_values_are_refused(name: str) -> None:
+    function, shape = _irrational()[name]
+    network = hb.from_function(function, shape)
+    certificate = hb.bounds(network, hb.Box.around(np.full(shape, 0.25), 0.25)).certificate
+    for path in _paths(certificate.content):
+        changed = copy.deepcopy(certificate.content)
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = "0x1.8p+0" if place[path[-1]] != "0x1.8p+0" else 7
+        with pytest.raises(hu.CertificateError):
+            hb.replay(hb.Certificate(changed), network)
+    for key, way in (("lower", 1e-6), ("upper", -1e-6)):
+        content = copy.deepcopy(certificate.content)
+        claims = content["claim"][key]
+        claims[:] = [(float.fromhex(text) + way).hex() for text in claims]
+        with pytest.raises(hu.CertificateError, match="is not proved"):
+            hb.replay(_resealed(content), network)
+
+
+def test_slopes_that_are_no_weights_are_refused() -> None:
+    function, shape = _irrational()["smooth max"]
+    network = hb.from_function(function, shape)
+    content = copy.deepcopy(hb.bounds(network, hb.Box.around(np.zeros(shape), 0.5)).certificate.content)
+    pool = str(next(p for p, node in enumerate(network) if node.kind == "smooth"))
+    values = content["root"]["planes"][0][pool]["lower"]["values"]
+    values[0] = (float.fromhex(values[0]) + 2.0).hex()
+    with pytest.raises(hu.CertificateError, match=r"slopes of node 'smooth_max_pool2d': must be weights of the plane"):
+        hb.replay(_resealed(content), network)
 
 
 def test_only_what_holds_has_a_certificate() -> None:

@@ -5,14 +5,16 @@ Nothing here is shared with the code that finds bounds; no float is computed wit
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import fmpq
 
 from halfulp import spec
 from halfulp.autograd.operators.arithmetic import Div
+from halfulp.bounds import _enclosures
 from halfulp.bounds._maps import Convolution, Dense, Gather, Matrix, Mean, Scale
 from halfulp.bounds._network import Node
 from halfulp.errors import CertificateError
@@ -61,27 +63,62 @@ def sparse(given: dict[str, Any], shape: tuple[int, ...]) -> Exact:
     return out
 
 
-def has_rational_value(node: Node) -> bool:
-    """Whether a node is a rational function of its inputs whose coefficients are known exactly."""
-    known = node.spread is None or isinstance(node.operator, Div)
-    return node.kind != "smooth" and known and node.function in CURVES
+class Affine(NamedTuple):
+    """An affine node over rationals: the sum of ``maps`` of the inputs, plus ``bias``.
+
+    The exact value differs from it by at most ``slack`` (|x| + ``offset``); ``slack`` is None where it is exact.
+    ``reach`` is the sum of the absolute terms besides those with x.
+    """
+
+    maps: list[Linear]
+    bias: Exact | None
+    reach: Exact | None
+    slack: Exact | None = None
+    offset: Exact | None = None
 
 
-def linear_maps(node: Node) -> list[Linear]:
-    """The maps of an affine node over rationals."""
-    divided = node.spread is not None and isinstance(node.operator, Div)
-    return [Linear(m, node.constants[1] if divided else None) for m in node.maps]
+def affine_of(node: Node) -> Affine:
+    """The exact coefficients of an affine node; where these are irrational, enclosures of them."""
+    bias = None if node.bias is None else exact(node.bias)
+    operator: Any = node.operator
+    if node.spread is None:
+        return Affine([Linear(m) for m in node.maps], bias, None if bias is None else size_of(bias))
+    if isinstance(operator, Div):
+        factor = np.broadcast_to(ONE / exact(np.asarray(node.constants[1])), node.shape)
+        return Affine([Linear(node.maps[0], factor)], None, None)
+    if isinstance(node.maps[0], Dense):  # a linear record, of which the map has rounded coefficients
+        table, start = operator.coefficients(node.maps[0].source)
+        start = start.reshape(node.shape)
+        return Affine([Linear(node.maps[0], table)], start, size_of(start))
+    return _normalization(node)
+
+
+def _normalization(node: Node) -> Affine:
+    """Batch normalization: (x - mean) scale / sqrt(variance + epsilon) + shift."""
+    operator: Any = node.operator
+    shape = (-1, *(1,) * (len(node.shape) - 2))
+    scale, shift, mean, variance = (
+        np.broadcast_to(exact(np.asarray(v)).reshape(shape), node.shape)
+        for v in (*node.constants[1:], operator.mean, operator.variance)
+    )
+    epsilon = exact(np.array([operator.epsilon], dtype=np.float64))[0]
+    known: dict[Any, Any] = {}
+    for value in variance.reshape(-1):
+        if value not in known:
+            known[value] = _enclosures.root(value + epsilon)
+    low, high = (np.frompyfunc(lambda v, k=k: ONE / known[v][k], 1, 1)(variance) for k in (1, 0))
+    factor, slack = scale * low, size_of(scale) * (high - low)
+    reach = size_of(shift) + size_of(mean * factor)
+    return Affine([Linear(node.maps[0], factor)], shift - mean * factor, reach, slack, size_of(mean))
 
 
 class Linear:
-    """An affine node's map over rationals, on a batch."""
+    """An affine node's map over rationals, on a batch; ``weight`` is given where the map's own is rounded."""
 
-    def __init__(self, linear: Any, divisor: Any = None) -> None:
+    def __init__(self, linear: Any, weight: Exact | None = None) -> None:
         self.map = linear
-        weight = getattr(linear, "weight", getattr(linear, "factor", None))
-        self.weight: Any = None if weight is None else exact(weight)
-        if divisor is not None:  # the map's own factor is a rounded quotient
-            self.weight = np.broadcast_to(ONE / exact(np.asarray(divisor)), linear.target)
+        own = getattr(linear, "weight", getattr(linear, "factor", None))
+        self.weight: Any = weight if weight is not None or own is None else exact(own)
 
     def forward(self, x: Exact, sign: int = 0) -> Exact:
         """The map; with sign 1 or -1 only its positive or negative coefficients."""
@@ -159,7 +196,28 @@ def _curve_ends(name: str) -> Any:
     return {"relu": relu, "leaky_relu": leaky, "clip": clip}.get(name)
 
 
-CURVES: dict[str, Any] = {name: _curve_ends(name) for name in ("relu", "leaky_relu", "clip", "")}
+CURVES: dict[str, Any] = {name: _curve_ends(name) for name in ("relu", "leaky_relu", "clip")}
+
+
+def smooth_value(node: Node) -> Any:
+    """The function (cells of a window, padded zeros) -> (below, above) of a smooth maximum or a norm."""
+    (parameter,) = (fmpq(*p.as_integer_ratio()) for p in node.parameters)
+    if node.function == "norm":
+        return lambda cells, zeros: _enclosures.norm([max(x, ZERO) for x in cells], parameter)
+    if parameter > 0:
+        return lambda cells, zeros: _enclosures.smooth_max(cells, zeros, parameter)
+
+    def mirrored(cells: list[Exact], zeros: int) -> tuple[Exact, Exact]:
+        low, high = _enclosures.smooth_max([-x for x in cells], zeros, -parameter)
+        return -high, -low
+
+    return mirrored
+
+
+def padded_zeros(node: Node) -> list[int]:
+    """How many padded zeros each window of a smooth maximum has."""
+    windows = int(np.prod(node.shape))
+    return [0] * windows if node.padded is None else [int(n) for n in np.asarray(node.padded).reshape(-1)]
 
 
 def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact], tuple[Exact, Exact]]:
@@ -170,6 +228,8 @@ def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact],
         return (np.stack([c, a], axis=-1), np.stack([c, b], axis=-1)), (-(a * c), -(b * c))
     shape = node.shape if node.kind == "curve" else np.asarray(node.index).shape
     below, above = (sparse(slopes[side], shape) for side in ("lower", "upper"))
+    if node.kind == "curve" and node.function in _enclosures.BIASES:
+        return (below, above), np.frompyfunc(_enclosures.BIASES[node.function], 4, 2)(low, high, below, above)
     if node.kind == "curve":
         kinks = [fmpq(*p.as_integer_ratio()) for p in node.parameters if abs(p) < float("inf")]
         kinks = kinks if node.function == "clip" else [ZERO]
@@ -181,10 +241,11 @@ def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact],
         return (below, above), (least, most)
     index = np.asarray(node.index).reshape(-1, shape[-1]).tolist()
     lows, highs = low.reshape(-1), high.reshape(-1)
-    biases = [
-        window_biases([(lows[i], highs[i], s, t) for i, s, t in zip(row, under, over, strict=True) if i >= 0])
-        for row, under, over in zip(index, below.reshape(-1, shape[-1]), above.reshape(-1, shape[-1]), strict=True)
-    ]
+    biases = []
+    planes = zip(index, below.reshape(-1, shape[-1]), above.reshape(-1, shape[-1]), padded_zeros(node), strict=True)
+    for row, under, over, zeros in planes:
+        cells = [(lows[i], highs[i], s, t) for i, s, t in zip(row, under, over, strict=True) if i >= 0]
+        biases.append(window_biases(cells) if node.kind == "max" else smooth_biases(node, cells, zeros))
     least, most = (np.array([b[k] for b in biases], dtype=object).reshape(node.shape) for k in (0, 1))
     return (below, above), (least, most)
 
@@ -209,6 +270,28 @@ def window_biases(cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
     for gain, length in sorted(gains, key=lambda pair: pair[0], reverse=True):
         used = min(room, length)
         least, room = least + gain * used, room - used
+    return least, most
+
+
+def smooth_biases(node: Node, cells: list[tuple[Any, Any, Any, Any]], zeros: int) -> tuple[Any, Any]:
+    """The same for a smooth maximum or a norm; slopes of its plane below that are no weights are refused."""
+    if not cells:
+        return (smooth_value(node)([], zeros)[0],) * 2 if zeros else (ZERO, ZERO)
+    (parameter,) = (fmpq(*p.as_integer_ratio()) for p in node.parameters)
+    lows, highs, below, above = (list(column) for column in zip(*cells, strict=True))
+    if node.function == "norm":
+        lows = [max(x, ZERO) for x in lows]
+        least = _enclosures.norm_least(below, highs, parameter)
+        most = _enclosures.convex_most(lows, highs, above, lambda x: _enclosures.norm(x, parameter))
+    elif parameter > 0:
+        least = _enclosures.smooth_least(below, zeros, parameter)
+        most = _enclosures.convex_most(lows, highs, above, lambda x: _enclosures.smooth_max(x, zeros, parameter))
+    else:  # -f(-x) with the planes exchanged
+        mirrored = [(-high, -low, t, s) for low, high, s, t in cells]
+        opposite = replace(node, parameters=(-node.parameters[0],))
+        least, most = (-bias for bias in reversed(smooth_biases(opposite, mirrored, zeros)))
+    if least is None:
+        raise refuse(f"slopes of node {node.name!r}", "must be weights of the plane below")
     return least, most
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from halfulp.bounds._curves import LeakyRelu
 from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input
-from halfulp.bounds._maps import Array, Dense, Mean
+from halfulp.bounds._maps import Array, Dense, Mean, Shape
 from halfulp.bounds._windows import cells_of, fractional_cells
 from halfulp.numbers import exact, rounded
 from halfulp.records import (
@@ -62,6 +62,25 @@ class Fixed:
     def __call__(self, x: Any) -> Any:
         """The record's value."""
         return self.record(x, *self.constants)
+
+    def coefficients(self, shape: Shape) -> tuple[Array, Array]:
+        """The exact matrix (outputs, inputs) and constant of a linear record, at the unit vectors and at zero."""
+        declared = declaration_of(self.record)
+        fixed = tuple(
+            c if c is None or name in declared.constant else exact(np.asarray(c))
+            for name, c in zip(declared.inputs[1:], self.constants, strict=False)
+        )
+
+        def value(x: Array) -> Array:
+            return np.asarray(self.record(exact(x), *fixed)).reshape(-1)
+
+        start = value(np.zeros(shape))
+        table = np.empty((start.size, math.prod(shape)), dtype=object)
+        for k in range(table.shape[1]):
+            unit = np.zeros(table.shape[1])
+            unit[k] = 1.0
+            table[:, k] = value(unit.reshape(shape)) - start
+        return table, start
 
 
 def _constants(builder: Builder, op: Any, ids: Ids, values: list[Any]) -> tuple[int, tuple[Any, ...]]:
@@ -147,28 +166,15 @@ def _probed(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any)
     size, rows = math.prod(shape), math.prod(target)
     if size * rows > COEFFICIENTS:
         raise builder.refusal(op.name, f"a linear record without a rule may have {COEFFICIENTS} coefficients")
-    names = declaration_of(op).inputs[1:]
-    raw = declaration_of(op).constant
-    fixed = tuple(
-        c if c is None or name in raw else exact(np.asarray(c)) for name, c in zip(names, constants, strict=False)
-    )
-
-    def value(x: Array) -> Array:
-        return np.asarray(op(exact(x), *fixed)).reshape(-1)
-
-    start = value(np.zeros(shape))
-    table = np.empty((rows, size), dtype=object)
-    for k in range(size):
-        unit = np.zeros(size)
-        unit[k] = 1.0
-        table[:, k] = value(unit.reshape(shape)) - start
+    fixed = Fixed(op, constants)
+    table, start = fixed.coefficients(shape)
     weight, bias = rounded(table, np.float64), rounded(start.reshape(target), np.float64)
     same = (exact(weight) == table).all() and (exact(bias).reshape(-1) == start).all()
     return builder.add(
         op.name, "affine", [source], target,
         maps=(Dense(builder.constant(weight, op.name), shape, target),),
         bias=builder.constant(bias, op.name) if bias.any() else None,
-        operator=Fixed(op, constants),
+        operator=fixed,
         constants=(None,),
         roundings=size + 1,
         spread=None if same else np.abs(bias),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
+from halfulp.bounds._enclosures import VALUES
 from halfulp.bounds._maps import Gather
 from halfulp.bounds._network import Network, Node
 from halfulp.bounds._rational import (
@@ -25,23 +26,24 @@ from halfulp.bounds._rational import (
     Exact,
     Linear,
     add_to,
+    affine_of,
     cells_of_windows,
     check_cover,
-    has_rational_value,
     larger,
-    linear_maps,
     number,
     numbers,
+    padded_zeros,
     planes_of,
     rational,
     refuse,
     size_of,
     smaller,
+    smooth_value,
     sparse,
     zeros,
 )
 from halfulp.errors import CertificateError
-from halfulp.numbers import exact, float_format, round_rational
+from halfulp.numbers import float_format, round_rational
 
 
 def replay(certificate: Any, network: Any) -> str:
@@ -94,11 +96,8 @@ class _Checker:
         self.format = float_format(network.dtype)
         self.unit = fmpq(1, 2**self.format.precision)
         self.eta = fmpq(1, 2**-self.format.quantum)
-        self.maps = {p: linear_maps(n) for p, n in enumerate(network.nodes)}
-        self.biases = {p: None if n.bias is None else exact(n.bias) for p, n in enumerate(network.nodes)}
-        for node in network:
-            if not has_rational_value(node):
-                raise refuse(f"node {node.name!r}", "has no rational value")
+        self.affine = {p: affine_of(n) for p, n in enumerate(network.nodes) if n.kind == "affine"}
+        self.kept: dict[int, Any] = {}
         shape = network.input_shape
         self.box = tuple(numbers(content["box"][end], shape) for end in ("lower", "upper"))
 
@@ -143,7 +142,8 @@ class _Checker:
         if node.kind == "input":
             return (*self.box, None)
         affine = node.kind == "affine" and node.operator is not None and self.arithmetic == "halfulp"
-        if self.arithmetic != "real" and (affine or node.kind == "product" or node.function == "leaky_relu"):
+        other = node.kind in ("product", "smooth") or node.function == "leaky_relu"
+        if self.arithmetic != "real" and (affine or other):
             # The inputs are floats: those next to an end may stand for it.
             nearest = np.frompyfunc(self.rounded, 1, 1)
             given = [tuple(nearest(end) for end in ends) for ends in given]
@@ -153,6 +153,14 @@ class _Checker:
                 np.array([max(w, default=ZERO) for w in end], dtype=object).reshape(node.shape) for end in cells
             )
             return low, high, None
+        if node.kind == "smooth":
+            return self.smooth(node, given[0])
+        if node.kind == "curve" and node.function in VALUES:
+            low, high = (np.frompyfunc(lambda x, k=k: VALUES[node.function](x)[k], 1, 1)(given[0][k]) for k in (0, 1))
+            if self.arithmetic == "real":
+                return low, high, None
+            error = (larger(size_of(low), size_of(high)) * self.unit + self.eta) * 16
+            return low - error, high + error, error
         if node.kind == "curve":
             ends = [CURVES[node.function](node, end) for end in given[0]]
             low, high = smaller(*ends), larger(*ends)
@@ -168,14 +176,30 @@ class _Checker:
                 low, high = smaller(low, corner), larger(high, corner)
             return self.widened(node, low, high, larger(size_of(low), size_of(high)))
         low, high, reach = zeros(node.shape), zeros(node.shape), zeros(node.shape)
-        for linear, (a, b) in zip(self.maps[position], given, strict=True):
+        known = self.affine[position]
+        for linear, (a, b) in zip(known.maps, given, strict=True):
             big = larger(size_of(a), size_of(b))
             stack = np.stack([a, b, big])
             plus, minus = linear.forward(stack, 1), linear.forward(stack, -1)
             low, high, reach = low + plus[0] + minus[1], high + plus[1] + minus[0], reach + plus[2] - minus[2]
-        if (bias := self.biases[position]) is not None:
-            low, high, reach = low + bias, high + bias, reach + size_of(bias)
-        return (low, high, None) if node.operator is None else self.widened(node, low, high, reach)
+        if known.bias is not None:
+            low, high, reach = low + known.bias, high + known.bias, reach + known.reach
+        if node.operator is None:
+            return low, high, None
+        if known.slack is None:
+            return self.widened(node, low, high, reach)
+        off = known.slack * (larger(size_of(given[0][0]), size_of(given[0][1])) + known.offset)
+        low, high, error = self.widened(node, low - off, high + off, reach + off)
+        return low, high, off if error is None else error + off
+
+    def smooth(self, node: Node, given: tuple[Exact, Exact]) -> tuple[Exact, Exact, Exact | None]:
+        """The interval bounds of a smooth maximum or norm: it grows with every cell."""
+        value, padding = smooth_value(node), padded_zeros(node)
+        low, high = zeros(node.shape), zeros(node.shape)
+        for out, end, side in ((low, given[0], 0), (high, given[1], 1)):
+            windows = zip(cells_of_windows(node, end), padding, strict=True)
+            out.reshape(-1)[:] = [value(cells, count)[side] for cells, count in windows]
+        return self.widened(node, low, high, larger(size_of(low), size_of(high)))
 
     def widened(self, node: Node, low: Exact, high: Exact, reach: Exact) -> tuple[Exact, Exact, Exact | None]:
         """Bounds of the computed values, and of their distance to the exact ones."""
@@ -290,18 +314,28 @@ class _Checker:
             if node.kind == "input":
                 constant = constant + (arrived * np.where(positive, *ranges[0])).sum(axis=axes)
             elif node.kind == "affine":
-                if self.biases[position] is not None:
-                    constant = constant + (arrived * self.biases[position]).sum(axis=axes)
-                for source, linear in zip(node.inputs, self.maps[position], strict=True):
+                known = self.affine[position]
+                if known.bias is not None:
+                    constant = constant + (arrived * known.bias).sum(axis=axes)
+                for source, linear in zip(node.inputs, known.maps, strict=True):
                     add_to(waiting, source, linear.transpose(arrived))
             else:
                 slopes = planes.get(str(position))
                 if own and str(position) in own and slopes is not None:
                     slopes = {**slopes, "lower": own[str(position)]}
-                shares, biases = planes_of(node, slopes, [ranges[i] for i in node.inputs])
+                shares, biases = self.planes(position, slopes, ranges)
                 constant = constant + (arrived * np.where(positive, *biases)).sum(axis=axes)
                 self.spread(node, waiting, arrived, positive, shares)
         return constant
+
+    def planes(self, position: int, slopes: Any, ranges: Any) -> Any:
+        """The planes of a node; many rows have the same, so those made last are kept with what they were made of."""
+        node = self.network.nodes[position]
+        given = [ranges[i] for i in node.inputs]
+        kept = self.kept.get(position)
+        if kept is None or kept[0] is not slopes or any(a is not b for a, b in zip(kept[1], given, strict=True)):
+            kept = self.kept[position] = (slopes, given, planes_of(node, slopes, given))
+        return kept[2]
 
     def spread(self, node: Node, waiting: Any, arrived: Exact, positive: Any, shares: Any) -> None:
         """The coefficients of a curved node's inputs."""

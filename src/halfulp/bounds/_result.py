@@ -13,8 +13,7 @@ from halfulp.bounds._maps import Array
 class Bounds:
     """Lower and upper bounds of the output, and of every node, in the named arithmetic.
 
-    ``certificate`` can be saved and replayed exactly; for a network with sigmoid, tanh, softplus, smooth max or batch
-    normalization it is an error, because these have no rational values.
+    ``certificate`` can be saved and replayed exactly; irrational values are enclosed by rationals.
     """
 
     lower: Array
