@@ -70,6 +70,7 @@ def test_every_feature_is_drawn() -> None:
     windows = ("padding", "asymmetric padding", "dilation", "ceil_mode", "overlap")
     expected = {f"{kind}: {feature}" for kind in ("max", "avg") for feature in windows}
     expected |= {"conv: padding", "conv: dilation", "conv: groups", "avg: count_include_pad=False", "relu", "linear"}
+    expected |= {"min: padding", "min: ceil_mode", "norm: overlap", "norm: asymmetric padding", "sum: padding"}
     assert expected <= drawn
     assert {len(draw(0, number).layers) for number in range(400)} >= {1, 2, 3, 4}
 
@@ -218,7 +219,7 @@ def test_modules_compute_the_model(tmp_path: Path) -> None:
     import torch
 
     built = 0
-    for number in range(60):
+    for number in range(100):
         network = draw(0, number)
         path = tmp_path / "network.onnx"
         path.write_bytes(onnx_model(network).SerializeToString())
@@ -226,7 +227,7 @@ def test_modules_compute_the_model(tmp_path: Path) -> None:
             module = torch_module(str(path))
             theirs = module(torch.tensor(network.lower[None], dtype=torch.float32)).detach().numpy().reshape(-1)
         except (ValueError, RuntimeError):
-            continue  # asymmetric padding of pooling, dilated averages, padding beyond half the kernel
+            continue  # minima, sums, norms, asymmetric padding of pooling, dilated averages, padding beyond half the kernel
         np.testing.assert_allclose(theirs, network.run(network.lower[None])[0], rtol=1e-5, atol=1e-5)
         built += 1
     assert built >= 20

@@ -80,6 +80,22 @@ def _average(x: Interval, attributes: dict[str, Any], defect: str) -> Interval:
     return results[0], results[1]
 
 
+def _norm(x: Interval, attributes: dict[str, Any]) -> Interval:
+    """The sum of absolute values; p is 1."""
+    ends = (np.maximum(np.maximum(x[0], -x[1]), Fraction(0)), np.maximum(-x[0], x[1]))
+    results = []
+    for side in ends:
+        channels, *spatial = side.shape
+        sizes, windows = _windows(tuple(spatial), attributes)
+        out = {
+            (c, *position): sum((side[(c, *cell)] for _, cell, _ in taps if cell is not None), Fraction(0))
+            for position, taps in windows
+            for c in range(channels)
+        }
+        results.append(_collected(out, (channels, *sizes)))
+    return results[0], results[1]
+
+
 def _convolution(x: Interval, attributes: dict[str, Any], weight: Array, bias: Array) -> Interval:
     spatial = x[0].shape[1:]
     group = attributes["group"]
@@ -128,6 +144,11 @@ def _interval(path: str, lower: Array, upper: Array, defect: str = "") -> Interv
             x = _max(x, attributes, defect)
         elif node.op_type == "AveragePool":
             x = _average(x, attributes, defect)
+        elif node.op_type == "LpPool":
+            x = _norm(x, attributes)
+        elif node.op_type == "Mul":
+            ends = [end * Fraction(float(numbers[0])) for end in x]
+            x = (np.minimum(*ends), np.maximum(*ends))
         elif node.op_type == "Conv":
             x = _convolution(x, attributes, *numbers)
         elif node.op_type == "Gemm":

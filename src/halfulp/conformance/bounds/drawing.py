@@ -8,13 +8,17 @@ import numpy as np
 
 from halfulp.conformance.bounds.network import Layer, Network, Shape
 from halfulp.errors import HalfulpError
-from halfulp.records import AvgPool, Conv, MaxPool
+from halfulp.records import AvgPool, Conv, LpPool, MaxPool, MinPool, SumPool
 
 __all__ = ["draw"]
 
 Generator = np.random.Generator
 _STYLES = ("any", "any", "any", "monotone", "affine")
-_KINDS = {"any": ("conv", "max", "avg", "relu"), "monotone": ("conv", "max", "avg", "relu"), "affine": ("conv", "avg")}
+_KINDS = {
+    "any": ("conv", "max", "avg", "relu", "conv", "max", "avg", "relu", "min", "sum", "norm"),
+    "monotone": ("conv", "max", "avg", "relu", "min", "sum"),
+    "affine": ("conv", "avg", "sum"),
+}
 _CELLS = 40
 """The most inputs of a network."""
 _OUTPUTS = 16
@@ -98,6 +102,12 @@ def _layer(generator: Generator, kind: str, shape: Shape, monotone: bool) -> Lay
     ceil_mode = bool(generator.random() < 0.3)
     if kind == "max":
         return Layer("max", MaxPool(kernel, stride, padding, dilation, ceil_mode))
+    if kind == "min":
+        return Layer("min", MinPool(kernel, stride, padding, dilation, ceil_mode))
+    if kind == "norm":
+        return Layer("norm", LpPool(kernel, 1, stride, padding, dilation, ceil_mode))
+    if kind == "sum":
+        return Layer("sum", SumPool(kernel, stride, padding))
     include = bool(generator.random() < 0.5)
     plain = tuple(1 for _ in dilation) if generator.random() < 0.8 else dilation
     return Layer("avg", AvgPool(kernel, stride, padding, ceil_mode, include, dilation=plain))

@@ -46,6 +46,8 @@ def _layer(torch: Any, kind: str, attributes: dict[str, Any], numbers: list[Any]
         linear = torch.nn.Linear(numbers[0].shape[1], numbers[0].shape[0])
         linear.weight.data, linear.bias.data = numbers
         return linear
+    if kind not in ("Conv", "MaxPool", "AveragePool"):
+        raise ValueError(f"{kind}: has no module in this conversion")
     ndim = len(attributes["kernel_shape"])
     before, after = attributes["pads"][:ndim], attributes["pads"][ndim:]
     if before != after:

@@ -18,7 +18,7 @@ from halfulp import spec
 from halfulp.errors import ShapeError
 from halfulp.geometry import windows
 from halfulp.numbers import exact
-from halfulp.records import AvgPool, Conv, MaxPool
+from halfulp.records import Conv
 
 if TYPE_CHECKING:
     import onnx
@@ -32,7 +32,7 @@ Pullback = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer: `conv`, `max` and `avg` have an operator, `conv` and `linear` numbers, `relu` nothing."""
+    """One layer: windows (`conv`, `max`, `min`, `avg`, `sum`, `norm`) have an operator, `conv` and `linear` numbers."""
 
     kind: str
     op: Any = None
@@ -129,12 +129,13 @@ class Network:
     @property
     def affine(self) -> bool:
         """Whether the output is an affine function of the input."""
-        return all(layer.kind in ("conv", "avg", "linear") for layer in self.layers)
+        return all(layer.kind in ("conv", "avg", "sum", "linear") for layer in self.layers)
 
     @property
     def monotone(self) -> bool:
         """Whether no output falls when an input rises."""
-        return all(layer.weight is None or bool((layer.weight >= 0).all()) for layer in self.layers)
+        rising = all(layer.weight is None or bool((layer.weight >= 0).all()) for layer in self.layers)
+        return rising and all(layer.kind != "norm" for layer in self.layers)
 
 
 def features(network: Network) -> tuple[str, ...]:
@@ -176,10 +177,20 @@ def onnx_model(network: Network) -> onnx.ModelProto:
             if array is not None:
                 tensors.append(numpy_helper.from_array(array.astype(np.float32), f"{role}{number}"))
                 inputs.append(f"{role}{number}")
-        attributes = _attributes(layer)
         if layer.kind == "avg" and any(d > 1 for d in layer.op.dilation):
             opset = 19
-        nodes.append(helper.make_node(_NAMES[layer.kind], inputs, [target], **attributes))
+        if layer.kind == "norm":
+            opset = max(opset, 18)
+        factors = _factors(layer)
+        for place, factor in factors.items():
+            tensors.append(numpy_helper.from_array(np.array(factor, dtype=np.float32), f"{place}{number}"))
+        if "before" in factors:
+            nodes.append(helper.make_node("Mul", [name, f"before{number}"], [f"scaled{number}"]))
+            inputs[0] = f"scaled{number}"
+        made = f"pooled{number}" if "after" in factors else target
+        nodes.append(helper.make_node(_NAMES[layer.kind], inputs, [made], **_attributes(layer)))
+        if "after" in factors:
+            nodes.append(helper.make_node("Mul", [made, f"after{number}"], [target]))
         name = target
     ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *shapes[0]])]
     out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, *shapes[-1]])]
@@ -187,7 +198,17 @@ def onnx_model(network: Network) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-_NAMES = {"conv": "Conv", "max": "MaxPool", "avg": "AveragePool", "relu": "Relu", "linear": "Gemm"}
+_NAMES = {
+    "conv": "Conv", "max": "MaxPool", "min": "MaxPool", "avg": "AveragePool", "sum": "AveragePool", "norm": "LpPool",
+    "relu": "Relu", "linear": "Gemm",
+}  # fmt: skip
+
+
+def _factors(layer: Layer) -> dict[str, float]:
+    """What ONNX multiplies by, before and after: it has no minimum (-max(-x)) and no sum (cells times the average)."""
+    if layer.kind == "min":
+        return {"before": -1.0, "after": -1.0}
+    return {"after": float(np.prod(layer.op.kernel_size))} if layer.kind == "sum" else {}
 
 
 def _attributes(layer: Layer) -> dict[str, Any]:
@@ -195,16 +216,18 @@ def _attributes(layer: Layer) -> dict[str, Any]:
         return {"transB": 1}
     if layer.op is None:
         return {}
-    op: Conv | MaxPool | AvgPool = layer.op
+    op: Any = layer.op
     attributes: dict[str, Any] = {
         "strides": list(op.stride),
         "pads": [pair[0] for pair in op.padding] + [pair[1] for pair in op.padding],
     }
-    if layer.kind != "avg" or any(d > 1 for d in op.dilation):
+    if layer.kind not in ("avg", "sum") or any(d > 1 for d in op.dilation):
         attributes["dilations"] = list(op.dilation)
     if isinstance(op, Conv):
         return {**attributes, "group": op.groups, "kernel_shape": list(_set(layer.weight).shape[2:])}
     attributes |= {"kernel_shape": list(op.kernel_size), "ceil_mode": int(op.ceil_mode)}
-    if isinstance(op, AvgPool):
-        attributes["count_include_pad"] = int(op.count_include_pad)
+    if layer.kind in ("avg", "sum"):
+        attributes["count_include_pad"] = int(getattr(op, "count_include_pad", True))
+    if layer.kind == "norm":
+        attributes["p"] = int(op.p)
     return attributes
