@@ -80,6 +80,15 @@ def test_every_record_is_bounded_soundly(declaration: Any) -> None:
     assert checked >= 100
 
 
+@pytest.mark.parametrize("declaration", DECLARED, ids=lambda d: d.record.__name__)
+def test_every_record_has_certificates(declaration: Any) -> None:
+    rng = np.random.default_rng(8)
+    for number, (_, network) in enumerate(networks_of(declaration, 3)):
+        box, _ = box_and_points(rng, network.input_shape)
+        found = hb.bounds(network, box, "crown", ("real", "halfulp", "real")[number % 3])
+        assert hb.replay(found.certificate, network).endswith("proved exactly")
+
+
 def evaluated(network: hb.Network, point: Any, arithmetic: str, rng: np.random.Generator) -> Any:
     if arithmetic == "halfulp":
         return network(point)
