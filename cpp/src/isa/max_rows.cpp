@@ -342,6 +342,37 @@ void extend(C* data, const RowRun& rows, int64_t before, int64_t places) {
   }
 }
 
+bool to_keys(const std::int16_t* cells, std::int16_t* keys, int64_t n, std::int16_t keep, std::int16_t flip,
+             std::int16_t infinity) {
+  constexpr int64_t wide = kLanes<std::int16_t>;
+  KeyWatch<> watch;
+  const auto key = [&](const Vector<std::int16_t>& v) { return sortable_key((v & splat(keep)) ^ splat(flip)); };
+  int64_t i = 0;
+  for (; i + wide <= n; i += wide) {
+    prefetch(cells + i);
+    const auto v = key(load(cells + i));
+    watch.see(v);
+    store(keys + i, v);
+  }
+  if (i < n) {
+    const int64_t left = n - i;
+    // Lanes beyond are zero, of which the key may be that of -0.
+    const auto v = key(load_first(cells + i, left));
+    alignas(kVectorBytes) std::int16_t some[wide] = {};
+    store_first(some, v, left);
+    watch.see(load(some));
+    store_first(keys + i, v, left);
+  }
+  return watch.clean(infinity);
+}
+
+void from_keys(std::int16_t* keys, int64_t n, std::int16_t flip) {
+  constexpr int64_t wide = kLanes<std::int16_t>;
+  int64_t i = 0;
+  for (; i + wide <= n; i += wide) store(keys + i, sortable_key(load(keys + i)) ^ splat(flip));
+  for (; i < n; ++i) keys[i] = static_cast<std::int16_t>(sortable_key(keys[i]) ^ flip);
+}
+
 // Integers have no NaN, and equal ones cannot be told apart: one rule and one order serve for all.
 template <class C>
 constexpr MaxRule rule_for(MaxRule rule) {
@@ -388,7 +419,8 @@ constexpr MaxRowKernels<C, P> kernels() {
 }  // namespace
 
 const MaxKernels& max_kernels() {
-  static constexpr MaxKernels table{kernels<float, std::int32_t>(),         kernels<float, float>(),
+  static constexpr MaxKernels table{{to_keys, from_keys},
+                                    kernels<float, std::int32_t>(),         kernels<float, float>(),
                                     kernels<double, std::int64_t>(),        kernels<double, double>(),
                                     kernels<std::int8_t, std::int8_t>(),    kernels<std::int16_t, std::int16_t>(),
                                     kernels<std::int32_t, std::int32_t>(),  kernels<std::int64_t, std::int64_t>(),

@@ -75,6 +75,37 @@ class NanWatch {
   bool nan_one_ = false;
 };
 
+// The bits of a half type as an integer whose order is that of the numbers, +0 after -0; and back.
+template <class V>
+inline V sortable_key(const V& bits) {
+  return bits ^ ((bits >> 15) & 0x7fff);
+}
+
+// Remembers whether keys of NaN or of -0 have been read.
+template <int Bytes = kVectorBytes>
+class KeyWatch {
+ public:
+  using V = Vector<std::int16_t, Bytes>;
+  void see(const V& key) {
+    largest_ = max_first(largest_, key);
+    smallest_ = select(key < smallest_, key, smallest_);
+    negative_zero_ |= reinterpret<V>(key == splat<std::int16_t, Bytes>(-1));
+  }
+  bool clean(std::int16_t infinity) const {
+    std::int16_t large[kLanes<std::int16_t, Bytes>], small[kLanes<std::int16_t, Bytes>], zero[sizeof large / 2];
+    store(large, largest_);
+    store(small, smallest_);
+    store(zero, negative_zero_);
+    bool clean = true;
+    for (int i = 0; i < kLanes<std::int16_t, Bytes>; ++i)
+      clean = clean && large[i] <= infinity && small[i] >= -infinity - 1 && zero[i] == 0;
+    return clean;
+  }
+
+ private:
+  V largest_{}, smallest_{}, negative_zero_{};
+};
+
 // Rows are read once, in order: what comes this much later is asked for now.
 constexpr int64_t kPrefetchBytes = 8192;
 template <class C>

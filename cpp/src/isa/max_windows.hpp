@@ -10,7 +10,7 @@ namespace {
 // The payload where there is none.
 struct Nothing {};
 
-// Cells as they are compared: (cell & keep) ^ flip if they are changed.
+// Cells as they are compared: (cell & keep) ^ flip if they are changed, and of int16 the sortable key of that.
 template <class C, bool Changed>
 struct CellChange {
   using Bits = std::make_unsigned_t<int_like<C>>;
@@ -20,12 +20,22 @@ struct CellChange {
   template <class V>
   V operator()(const V& v) const {
     using B = Vector<Bits, sizeof(V)>;
-    if constexpr (!Changed) return v;
-    else return reinterpret<V>((reinterpret<B>(v) & splat<Bits, sizeof(V)>(keep)) ^ splat<Bits, sizeof(V)>(flip));
+    if constexpr (!Changed) {
+      return v;
+    } else {
+      const B bits = (reinterpret<B>(v) & splat<Bits, sizeof(V)>(keep)) ^ splat<Bits, sizeof(V)>(flip);
+      if constexpr (std::is_same_v<C, std::int16_t>) return sortable_key(reinterpret<V>(bits));
+      else return reinterpret<V>(bits);
+    }
   }
   C one(C x) const {
-    if constexpr (!Changed) return x;
-    else return reinterpret<C>(static_cast<Bits>((reinterpret<Bits>(x) & keep) ^ flip));
+    if constexpr (!Changed) {
+      return x;
+    } else {
+      const C bits = reinterpret<C>(static_cast<Bits>((reinterpret<Bits>(x) & keep) ^ flip));
+      if constexpr (std::is_same_v<C, std::int16_t>) return static_cast<C>(sortable_key(bits));
+      else return bits;
+    }
   }
 };
 
@@ -50,7 +60,9 @@ class WindowFold {
   using V = Vector<C, Bytes>;
   using Payload = Vector<std::conditional_t<kPaired, P, C>, Bytes>;
 
-  explicit WindowFold(const WindowRun& run) : change_(run) {}
+  static constexpr bool kKeys = Changed && std::is_same_v<C, std::int16_t>;
+
+  explicit WindowFold(const WindowRun& run) : change_(run), infinity_(run.infinity) {}
 
   // Outputs whose first window starts at `cells`; reads no cell beyond the last window. AtEnd: nobody else looks at the
   // last cells.
@@ -59,13 +71,18 @@ class WindowFold {
     std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
     Phases<V, C> x;
     x.load(cells);
-    watch_.see(x.low, Stride == 2 ? x.high : x.low);
+    if constexpr (kKeys) {
+      x.low = change_(x.low);
+      if constexpr (Stride == 2) x.high = change_(x.high);
+    }
+    see(x.low, Stride == 2 ? x.high : x.low);
     if constexpr (AtEnd) {
-      if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
-      else if constexpr (Count == 3) watch_.see(x.later_high(cells));
+      if constexpr (Stride == 1) see(cell_tap<Count - 1>(x, cells));
+      else if constexpr (Count == 3) see(kKeys ? change_(x.later_high(cells)) : x.later_high(cells));
     }
     if constexpr (kTangents) payload.load(tangents);
-    V best = change_(x.template tap<0>(cells));
+    V best = cell_tap<0>(x, cells);
+    if constexpr (!kKeys) best = change_(best);
     Payload pair{};
     if constexpr (kTangents) pair = payload.template tap<0>(tangents);
     join<1>(x, cells, payload, tangents, best, pair);
@@ -82,7 +99,8 @@ class WindowFold {
     for (int64_t t = 0; t < Count; ++t) {
       if (first + t < 0 || first + t >= cells) continue;
       const C cell = row[first + t], x = change_.one(cell);
-      watch_.see_one(cell);
+      if constexpr (kKeys) clean_one_ = clean_one_ && x <= infinity_ && x >= -infinity_ - 1 && x != -1;
+      else watch_.see_one(cell);
       if (any && !takes_over_one<C, MaxRule::clean, Last>(x, best)) continue;
       best = x;
       tap = t;
@@ -93,7 +111,10 @@ class WindowFold {
     else if constexpr (kPaired) *payload = static_cast<P>(tap);
   }
 
-  Contents found() const { return watch_.found(); }
+  Contents found() const {
+    if constexpr (kKeys) return clean_one_ && watch_.clean(infinity_) ? Contents::finite : Contents::nan;
+    else return watch_.found();
+  }
 
  private:
   // The vectors that taps are taken from, those of two neighbouring outputs `Stride` items apart.
@@ -113,9 +134,28 @@ class WindowFold {
     }
   };
 
+  void see(const V& v) { watch_.see(v); }
+  void see(const V& a, const V& b) {
+    if constexpr (!kKeys) {
+      watch_.see(a, b);
+    } else {
+      watch_.see(a);
+      if constexpr (Stride == 2) watch_.see(b);
+    }
+  }
+  // A tap of the cells, of keys if these are compared: the loaded vectors hold them already.
+  template <int Tap, class X>
+  V cell_tap(const X& x, const C* cells) const {
+    if constexpr (kKeys && Stride == 2 && Tap == 2)
+      return phase_of_two<1>(change_(HALFULP_ISA_NAMESPACE::load<C, Bytes>(cells + 1)), change_(x.later_high(cells)));
+    else if constexpr (kKeys && Stride == 1 && Tap > 0) return change_(x.template tap<Tap>(cells));
+    else return x.template tap<Tap>(cells);
+  }
+
   template <int Tap, class X, class Y>
   void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) const {
-    const V x = change_(cells.template tap<Tap>(at));
+    V x = cell_tap<Tap>(cells, at);
+    if constexpr (!kKeys) x = change_(x);
     if constexpr (kPaired) {
       const auto mask = takes_over<C, MaxRule::clean, Last>(x, best);
       if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
@@ -125,7 +165,9 @@ class WindowFold {
   }
 
   CellChange<C, Changed> change_;
-  NanWatch<C, Bytes> watch_;
+  std::conditional_t<kKeys, KeyWatch<Bytes>, NanWatch<C, Bytes>> watch_;
+  std::int16_t infinity_;
+  bool clean_one_ = true;
 };
 
 template <class C, class P, bool Last, int Stride, int Count, bool Changed, int Bytes>
@@ -274,6 +316,12 @@ constexpr WindowKernels<C, P> window_kernels() {
                              {plain_windows<C, false, Stride, 3>, plain_windows<C, last, Stride, 3>}},
                             {},
                             {}};
+  if constexpr (std::is_same_v<C, std::int16_t>) {
+    for (int last_too = 0; last_too < 2; ++last_too) {
+      table.changed[0][last_too] = plain_windows<C, false, Stride, 2, true>;
+      table.changed[1][last_too] = plain_windows<C, false, Stride, 3, true>;
+    }
+  }
   if constexpr (std::is_floating_point_v<C>) {
     table.changed[0][0] = plain_windows<C, false, Stride, 2, true>;
     table.changed[0][1] = plain_windows<C, true, Stride, 2, true>;
