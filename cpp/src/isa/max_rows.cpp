@@ -350,17 +350,17 @@ bool to_keys(const std::int16_t* cells, std::int16_t* keys, int64_t n, std::int1
   int64_t i = 0;
   for (; i + wide <= n; i += wide) {
     prefetch(cells + i);
-    const auto v = key(load(cells + i));
-    watch.see(v);
+    const auto bits = load(cells + i), v = key(bits);
+    watch.see(bits, v);
     store(keys + i, v);
   }
   if (i < n) {
     const int64_t left = n - i;
     // Lanes beyond are zero, of which the key may be that of -0.
-    const auto v = key(load_first(cells + i, left));
+    const auto bits = load_first(cells + i, left), v = key(bits);
     alignas(kVectorBytes) std::int16_t some[wide] = {};
     store_first(some, v, left);
-    watch.see(load(some));
+    watch.see(bits, load(some));
     store_first(keys + i, v, left);
   }
   return watch.clean(infinity);

@@ -81,33 +81,35 @@ inline V sortable_key(const V& bits) {
   return bits ^ ((bits >> 15) & 0x7fff);
 }
 
-// Remembers whether keys of NaN or of -0 have been read.
+// Remembers whether keys of NaN or of -0 have been read: by the largest magnitude, and by the largest key as an unsigned
+// integer, which is that of -0.
 template <int Bytes = kVectorBytes>
 class KeyWatch {
  public:
   using V = Vector<std::int16_t, Bytes>;
-  void see(const V& key) {
-    largest_ = max_first(largest_, key);
-    smallest_ = select(key < smallest_, key, smallest_);
-    negative_zero_ |= reinterpret<V>(key == splat<std::int16_t, Bytes>(-1));
+  using U = Vector<std::uint16_t, Bytes>;
+  void see(const V& bits, const V& key) {
+    magnitude_ = max_first(magnitude_, V(bits & 0x7fff));
+    key_ = max_first(key_, reinterpret<U>(key));
   }
   bool clean(std::int16_t infinity) const {
-    std::int16_t large[kLanes<std::int16_t, Bytes>], small[kLanes<std::int16_t, Bytes>], zero[sizeof large / 2];
-    store(large, largest_);
-    store(small, smallest_);
-    store(zero, negative_zero_);
+    std::int16_t magnitude[kLanes<std::int16_t, Bytes>];
+    std::uint16_t key[kLanes<std::int16_t, Bytes>];
+    store(magnitude, magnitude_);
+    store(key, key_);
     bool clean = true;
     for (int i = 0; i < kLanes<std::int16_t, Bytes>; ++i)
-      clean = clean && large[i] <= infinity && small[i] >= -infinity - 1 && zero[i] == 0;
+      clean = clean && magnitude[i] <= infinity && key[i] != 0xffff;
     return clean;
   }
 
  private:
-  V largest_{}, smallest_{}, negative_zero_{};
+  V magnitude_{};
+  U key_{};
 };
 
 // Rows are read once, in order: what comes this much later is asked for now.
-constexpr int64_t kPrefetchBytes = 8192;
+constexpr int64_t kPrefetchBytes = 2048;
 template <class C>
 inline void prefetch(const C* source) {
   prefetch_line(reinterpret_cast<const char*>(source) + kPrefetchBytes);

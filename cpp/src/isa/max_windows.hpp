@@ -71,22 +71,19 @@ class WindowFold {
     std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
     Phases<V, C> x;
     x.load(cells);
-    if constexpr (kKeys) {
-      x.low = change_(x.low);
-      if constexpr (Stride == 2) x.high = change_(x.high);
-    }
-    see(x.low, Stride == 2 ? x.high : x.low);
-    if constexpr (AtEnd) {
-      if constexpr (Stride == 1) see(cell_tap<Count - 1>(x, cells));
-      else if constexpr (Count == 3) see(kKeys ? change_(x.later_high(cells)) : x.later_high(cells));
+    if constexpr (!kKeys) {
+      watch_.see(x.low, Stride == 2 ? x.high : x.low);
+      if constexpr (AtEnd) {
+        if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
+        else if constexpr (Count == 3) watch_.see(x.later_high(cells));
+      }
     }
     if constexpr (kTangents) payload.load(tangents);
-    V best = cell_tap<0>(x, cells);
-    if constexpr (!kKeys) best = change_(best);
+    V best = changed_tap<0, AtEnd>(x, cells);
     Payload pair{};
     if constexpr (kTangents) pair = payload.template tap<0>(tangents);
-    join<1>(x, cells, payload, tangents, best, pair);
-    if constexpr (Count == 3) join<2>(x, cells, payload, tangents, best, pair);
+    join<1, AtEnd>(x, cells, payload, tangents, best, pair);
+    if constexpr (Count == 3) join<2, AtEnd>(x, cells, payload, tangents, best, pair);
     store(out, Stride == 2 ? in_order(best) : best);
     if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
   }
@@ -134,28 +131,17 @@ class WindowFold {
     }
   };
 
-  void see(const V& v) { watch_.see(v); }
-  void see(const V& a, const V& b) {
-    if constexpr (!kKeys) {
-      watch_.see(a, b);
-    } else {
-      watch_.see(a);
-      if constexpr (Stride == 2) watch_.see(b);
-    }
-  }
-  // A tap of the cells, of keys if these are compared: the loaded vectors hold them already.
-  template <int Tap, class X>
-  V cell_tap(const X& x, const C* cells) const {
-    if constexpr (kKeys && Stride == 2 && Tap == 2)
-      return phase_of_two<1>(change_(HALFULP_ISA_NAMESPACE::load<C, Bytes>(cells + 1)), change_(x.later_high(cells)));
-    else if constexpr (kKeys && Stride == 1 && Tap > 0) return change_(x.template tap<Tap>(cells));
-    else return x.template tap<Tap>(cells);
+  // A tap as it is compared. Keys are watched as they are made, but for those that the next outputs make again.
+  template <int Tap, bool AtEnd, class X>
+  V changed_tap(const X& x, const C* cells) {
+    const V bits = x.template tap<Tap>(cells), changed = change_(bits);
+    if constexpr (kKeys && (AtEnd || Tap < Stride)) watch_.see(bits, changed);
+    return changed;
   }
 
-  template <int Tap, class X, class Y>
-  void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) const {
-    V x = cell_tap<Tap>(cells, at);
-    if constexpr (!kKeys) x = change_(x);
+  template <int Tap, bool AtEnd, class X, class Y>
+  void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) {
+    const V x = changed_tap<Tap, AtEnd>(cells, at);
     if constexpr (kPaired) {
       const auto mask = takes_over<C, MaxRule::clean, Last>(x, best);
       if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
