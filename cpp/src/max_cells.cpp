@@ -13,6 +13,23 @@ namespace {
 
 constexpr Index kScratchBytes = Index{1} << 17;
 
+bool key_row(const char* source, Index step, Index items, char* target, const CellBits& bits) {
+  const auto keep = static_cast<std::int16_t>(bits.keep), flip = static_cast<std::int16_t>(bits.flip);
+  const auto& kernels = select_max_kernels().keys;
+  auto* const keys = reinterpret_cast<std::int16_t*>(target);
+  if (step == 2)
+    return kernels.to_keys(reinterpret_cast<const std::int16_t*>(source), keys, items, keep, flip, bits.infinity);
+  for (Index i = 0; i < items; ++i) std::memcpy(target + 2 * i, source + i * step, 2);
+  return kernels.to_keys(keys, keys, items, keep, flip, bits.infinity);
+}
+
+void value_row(char* row, Index step, Index items, const CellBits& bits) {
+  const auto flip = static_cast<std::int16_t>(bits.flip);
+  const auto& kernels = select_max_kernels().keys;
+  if (step == 2) return kernels.from_keys(reinterpret_cast<std::int16_t*>(row), items, flip);
+  for (Index i = 0; i < items; ++i) kernels.from_keys(reinterpret_cast<std::int16_t*>(row + i * step), 1, flip);
+}
+
 template <class U>
 void change_row(const char* source, Index step, Index items, char* target, Index target_step, const CellBits& bits) {
   constexpr auto kItem = static_cast<Index>(sizeof(U));
@@ -95,6 +112,12 @@ CellBits cell_bits(DType dtype, Cells cells) noexcept {
   return bits;
 }
 
+CellBits key_bits(DType dtype, Cells cells) noexcept {
+  CellBits bits = cell_bits(dtype, cells);
+  bits.infinity = dtype == DType::f16 ? 0x7c00 : 0x7f80;
+  return bits;
+}
+
 Index ChangedCells::run_end(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) const {
   const Axis& axis = plan.axes[0];
   const Index row = static_cast<Index>(item_size(plane.dtype)) * plane.lanes *
@@ -107,7 +130,9 @@ Index ChangedCells::run_end(const MaxPlan& plan, const MaxPlane& plane, Index be
   return std::min(end, begin + outputs);
 }
 
-MaxPlane ChangedCells::change(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+MaxPlane ChangedCells::change(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end,
+                              const CellBits& bits) {
+  ordered_ = true;
   const int ndim = plan.ndim();
   const auto item = static_cast<Index>(item_size(plane.dtype));
   const Span span = span_of(plan, begin, end);
@@ -124,15 +149,18 @@ MaxPlane ChangedCells::change(const MaxPlan& plan, const MaxPlane& plane, Index 
                        (64 - reinterpret_cast<std::uintptr_t>(scratch_.data()) % 64) % 64;  // whole cache lines
   const char* const source = plane.x.data + span.first * plane.x.strides[0];
   const bool lanes = plane.lanes > 1;
-  const CellBits bits = cell_bits(plane.dtype, plan.cells);
   visit_bits(plane.dtype, [&](auto unsigned_integer) {
     using U = decltype(unsigned_integer);
+    const auto change_items = [&](const char* from, Index from_step, Index items, char* to) {
+      if (bits.infinity == 0) return change_row<U>(from, from_step, items, to, item, bits);
+      ordered_ = key_row(from, from_step, items, to, bits) && ordered_;
+    };
     if (std::equal(strides_, strides_ + ndim, plane.x.strides))  // one dense block
-      return change_row<U>(source, item, step / item, target, item, bits);
+      return change_items(source, item, step / item, target);
     const Index items = lanes ? plane.lanes : sizes[ndim - 1];
     const Index from_step = lanes ? item : plane.x.strides[ndim - 1];
     rows(sizes, ndim, plane.lanes, plane.x.strides, strides_, [&](Index from, Index to) {
-      change_row<U>(source + from, from_step, items, target + to, item, bits);
+      change_items(source + from, from_step, items, target + to);
     });
   });
   MaxPlane changed = plane;
@@ -141,20 +169,20 @@ MaxPlane ChangedCells::change(const MaxPlan& plan, const MaxPlane& plane, Index 
   return changed;
 }
 
-void ChangedCells::restore(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-  if (plan.cells == Cells::magnitude) return;
+void ChangedCells::restore(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end, const CellBits& bits) {
+  if (bits.flip == 0 && bits.infinity == 0) return;
   const int ndim = plan.ndim();
   const auto item = static_cast<Index>(item_size(plane.dtype));
   Index sizes[kMaxRank];
   for (int a = 0; a < ndim; ++a) sizes[a] = a == 0 ? end - begin : plan.axes[static_cast<std::size_t>(a)].output;
   char* const data = plane.out.data + begin * plane.out.strides[0];
   const bool lanes = plane.lanes > 1;
-  const CellBits bits = cell_bits(plane.dtype, plan.cells);
   visit_bits(plane.dtype, [&](auto unsigned_integer) {
     using U = decltype(unsigned_integer);
     const Index items = lanes ? plane.lanes : sizes[ndim - 1];
     const Index step = lanes ? item : plane.out.strides[ndim - 1];
     rows(sizes, ndim, plane.lanes, plane.out.strides, plane.out.strides, [&](Index at, Index) {
+      if (bits.infinity != 0) return value_row(data + at, step, items, bits);
       change_row<U>(data + at, step, items, data + at, step, bits);
     });
   });

@@ -32,8 +32,11 @@ struct MaxPlane {
 };
 
 // A cell is compared as (cell & keep) ^ flip, and a value goes back with flip: for the items of eight bytes at once.
+// With `infinity`, the bits of a half type's, it is then compared by its sortable key, an int16 whose order is that of
+// the numbers; that holds for data without NaN and without -0, which is not equal to +0 there.
 struct CellBits {
   std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
+  std::int16_t infinity = 0;
 };
 
 // The plane of one lane.

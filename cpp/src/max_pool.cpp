@@ -92,15 +92,8 @@ class Worker {
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     poll_interrupts();
     prepare(plan, plane);
-    if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
-    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return;
-    if (plane.stream) select_stream_kernels().finish();
-    for (Index stop; begin < end; begin = stop) {
-      stop = changed_.run_end(plan, plane, begin, end);
-      maxima(plan, changed_.change(plan, plane, begin, stop), begin, stop);
-      ChangedCells::restore(plan, plane, begin, stop);
-      if (plan.cells == Cells::negated) settle_plane(plan, plane, begin, stop);  // a NaN has no sign
-    }
+    if (keyed_) return by_keys(plan, plane, begin, end);
+    values(plan, plane, begin, end);
   }
 
  private:
@@ -108,9 +101,55 @@ class Worker {
     if (plan_ == &plan) return;
     plan_ = &plan;
     bits_ = cell_bits(plane.dtype, plan.cells);
-    engine_ = make_bins(plan, plane);
-    if (!engine_) engine_ = make_places(plan, plane);
-    if (!engine_) engine_ = make_separable(plan, plane);
+    engine_ = engine_for(plan, plane);
+    keyed_ = plane.value_only() && (plane.dtype == DType::f16 || plane.dtype == DType::bf16);
+    if (!keyed_) return;
+    key_bits_ = key_bits(plane.dtype, plan.cells);
+    key_engine_ = engine_for(plan, as_keys(plane));
+  }
+
+  static std::unique_ptr<PlaneEngine> engine_for(const MaxPlan& plan, const MaxPlane& plane) {
+    std::unique_ptr<PlaneEngine> engine = make_bins(plan, plane);
+    if (!engine) engine = make_places(plan, plane);
+    if (!engine) engine = make_separable(plan, plane);
+    return engine;
+  }
+
+  void values(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
+    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return;
+    if (plane.stream) select_stream_kernels().finish();
+    for (Index stop; begin < end; begin = stop) {
+      stop = changed_.run_end(plan, plane, begin, end);
+      maxima(plan, changed_.change(plan, plane, begin, stop, bits_), begin, stop);
+      ChangedCells::restore(plan, plane, begin, stop, bits_);
+      if (plan.cells == Cells::negated) settle_plane(plan, plane, begin, stop);  // a NaN has no sign
+    }
+  }
+
+  static MaxPlane as_keys(MaxPlane plane) noexcept {
+    plane.dtype = DType::i16;
+    return plane;
+  }
+
+  // Half types by sortable keys, or by their values where a NaN or -0 is among them.
+  void by_keys(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    const MaxPlane cells = as_keys(plane);
+    if (key_engine_ && key_engine_->changes(cells)) {
+      if (key_engine_->run_changed(cells, begin, end, key_bits_)) return;
+      if (plane.stream) select_stream_kernels().finish();
+      return values(plan, plane, begin, end);
+    }
+    for (Index stop; begin < end; begin = stop) {
+      stop = changed_.run_end(plan, plane, begin, end);
+      const MaxPlane keys = changed_.change(plan, cells, begin, stop, key_bits_);
+      if (!changed_.ordered()) {
+        values(plan, plane, begin, stop);
+        continue;
+      }
+      if (!key_engine_ || !key_engine_->run(keys, begin, stop)) walk_plane(plan, keys, begin, stop);
+      ChangedCells::restore(plan, cells, begin, stop, key_bits_);
+    }
   }
 
   void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
@@ -124,8 +163,9 @@ class Worker {
   }
 
   const MaxPlan* plan_ = nullptr;
-  std::unique_ptr<PlaneEngine> engine_;
-  CellBits bits_;
+  std::unique_ptr<PlaneEngine> engine_, key_engine_;
+  CellBits bits_, key_bits_;
+  bool keyed_ = false;
   ChangedCells changed_;
 };
 

@@ -74,7 +74,8 @@ class RowBank {
 
   // Whether small windows of values can be taken of changed cells.
   bool changes(const MaxPlane& plane, int row_axis) const noexcept {
-    return std::is_floating_point_v<C> && travels_ == Travels::nothing && small_windows(plane, row_axis);
+    constexpr bool changed = std::is_floating_point_v<C> || std::is_same_v<C, std::int16_t>;
+    return changed && travels_ == Travels::nothing && small_windows(plane, row_axis);
   }
 
   // The rule for values that come; padding then loses against every cell.
@@ -204,6 +205,7 @@ class RowBank {
     if (change != nullptr) {
       run.keep = change->keep;
       run.flip = change->flip;
+      run.infinity = change->infinity;
       return kernels.changed[kernel][last_](cells, made_, run);
     }
     if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, made_, run);

@@ -13,8 +13,10 @@
 namespace halfulp {
 namespace {
 
-// A band of rows should stay in the first-level cache together with what is made of it.
-constexpr Index kBandBytes = Index{16} << 10;
+// A band of rows stays in the first-level cache together with what is made of it, and is short enough for the memory to
+// be busy: nothing is asked of it while rows are folded. Items of two bytes were quicker in longer bands.
+template <class C>
+constexpr Index kBandBytes = sizeof(C) == 2 ? Index{16} << 10 : 6000;
 
 template <class T, class C, class P>
 class Separable final : public PlaneEngine {
@@ -51,12 +53,15 @@ class Separable final : public PlaneEngine {
     return true;
   }
 
-  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+  bool changes(const MaxPlane& plane) const override {
     constexpr Index item = static_cast<Index>(sizeof(T));
     const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
-    if (last_ != 1 || plane.lanes != 1 || plan_.any_empty || by_blocks(plan_.axes[0]) || !dense ||
-        !bank_.changes(plane, 0))
-      return false;
+    return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
+           bank_.changes(plane, 0);
+  }
+
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+    if (!changes(plane)) return false;
     part_ = plane;
     emitter_.set_plane(part_);
     bank_.set_rule(MaxRule::clean);
@@ -80,7 +85,7 @@ class Separable final : public PlaneEngine {
     const Axis& axis = plan.axes[at(plan.ndim() - 2)];
     const Index row = std::max<Index>(1, plan.axes.back().size * lanes * static_cast<Index>(sizeof(C)));
     const Index needed = by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
-    const Index bytes = paired ? kBandBytes / 2 : kBandBytes;
+    const Index bytes = paired ? kBandBytes<C> / 2 : kBandBytes<C>;
     return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
   }
 
@@ -261,6 +266,11 @@ class Separable final : public PlaneEngine {
     constexpr Index item = static_cast<Index>(sizeof(C));
     const bool whole = rows.to_step == rows.items;
     for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
+      if constexpr (std::is_same_v<C, std::int16_t>) {
+        const auto flip = static_cast<std::int16_t>(bank_.change->flip);
+        select_max_kernels().keys.from_keys(values + r * rows.to_step, (whole ? rows.count : 1) * rows.items, flip);
+        continue;
+      }
       char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
       const Index bytes = (whole ? rows.count : 1) * rows.items * item;
       row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, bank_.change->flip);

@@ -14,8 +14,10 @@ class PlaneEngine {
   // computed again.
   virtual bool run(const MaxPlane& plane, Index begin, Index end) = 0;
   // The same of changed cells, straight from the array; values go back to what they stand for. False if the engine does
-  // not do that, or if a NaN was met.
+  // not do that, or if a NaN was met, or a -0 by sortable keys.
   virtual bool run_changed(const MaxPlane&, Index, Index, const CellBits&) { return false; }
+  // Whether it does that; a failure is then due to the data.
+  virtual bool changes(const MaxPlane&) const { return false; }
   // Whether the values of the last run hold no NaN but the quiet one (max_nan.hpp).
   virtual bool settled() const noexcept { return false; }
 };

@@ -28,7 +28,8 @@ struct RowRun {
 };
 
 // Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels
-// with the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip.
+// with the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip; changed
+// cells of int16 are the sortable keys of a half type with this infinity, and a NaN or -0 among them counts as NaN.
 struct WindowRun {
   std::int64_t rows = 1;
   std::int64_t cells = 0;
@@ -38,6 +39,7 @@ struct WindowRun {
   std::int64_t to_step = 0;
   std::int64_t pair_step = 0;
   std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
+  std::int16_t infinity = 0;
 };
 
 // What loses against every cell of a clean row.
@@ -55,7 +57,7 @@ struct WindowKernels {
   using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
   using Paired = Contents (*)(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& run);
   Plain plain[2][2];    // [cells - 2][last]
-  Plain changed[2][2];  // of changed cells; null unless C is floating
+  Plain changed[2][2];  // of changed cells; null unless C is floating or int16
   Paired paired[2][2];  // null unless C is floating
 };
 
@@ -112,7 +114,16 @@ struct MaxRowKernels {
   void (*slide_exact[3][2])(const C* suffixes, const C* rows, C* out, const SlideRun& run);
 };
 
+// Bits of a half type as sortable keys, which are integers in the order of the numbers, and back.
+struct KeyKernels {
+  // The keys of (cell & keep) ^ flip; false if a NaN or -0 is among them, which keys do not order right.
+  bool (*to_keys)(const std::int16_t* cells, std::int16_t* keys, std::int64_t n, std::int16_t keep, std::int16_t flip,
+                  std::int16_t infinity);
+  void (*from_keys)(std::int16_t* keys, std::int64_t n, std::int16_t flip);
+};
+
 struct MaxKernels {
+  KeyKernels keys;
   MaxRowKernels<float, std::int32_t> f32_index;
   MaxRowKernels<float, float> f32_tangent;
   MaxRowKernels<double, std::int64_t> f64_index;

@@ -1,11 +1,7 @@
 // Rows of hard max's pullback: sums of the cotangents that a cell has won.
 #include "halfulp/gather_kernels.hpp"
-#include "simd.hpp"
-#include "stream_vector.hpp"
-
-#if defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "../simd/masks.hpp"
+#include "../simd/stream.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -13,76 +9,11 @@ namespace {
 using std::int64_t;
 using std::uint8_t;
 
-// Which lanes of a vector of C a term belongs to: a mask register where there are any, else a vector of -1 and 0.
-#if defined(HALFULP_MASKS)
-template <class C>
-using Lanes = std::conditional_t<sizeof(C) == 4, __mmask16, __mmask8>;
-
-template <class C>
-inline Lanes<C> won(const uint8_t* codes, uint8_t id) {
-  __m128i loaded;
-  if constexpr (sizeof(C) == 4) loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
-  else loaded = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes));
-  return static_cast<Lanes<C>>(_mm_cmpeq_epi8_mask(loaded, _mm_set1_epi8(static_cast<char>(id))));
-}
-inline Vector<float> pick(__mmask16 mask, const Vector<float>& yes, const Vector<float>& no) {
-  return _mm512_mask_mov_ps(no, mask, yes);
-}
-inline Vector<double> pick(__mmask8 mask, const Vector<double>& yes, const Vector<double>& no) {
-  return _mm512_mask_mov_pd(no, mask, yes);
-}
-#elif defined(__GNUC__) || defined(__clang__)
-template <class C>
-using Lanes = Vector<int_like<C>>;
-
-template <class C>
-inline Lanes<C> won(const uint8_t* codes, uint8_t id) {
-  typedef uint8_t Codes __attribute__((vector_size(kLanes<C>)));
-  Codes loaded;
-  std::memcpy(&loaded, codes, sizeof loaded);
-  return __builtin_convertvector(loaded, Lanes<C>) == splat(static_cast<int_like<C>>(id));
-}
-template <class M, class V>
-inline V pick(const M& mask, const V& yes, const V& no) {
-  return select(mask, yes, no);
-}
-#else
-template <class C>
-using Lanes = bool;
-template <class C>
-inline bool won(const uint8_t* codes, uint8_t id) { return *codes == id; }
-template <class V>
-inline V pick(bool mask, V yes, V no) { return mask ? yes : no; }
-#endif
-
 // How sums of more than two terms are made: in double, or in two doubles where the range of the terms is wide; and how
 // they are rounded to float.
 enum class Long { nearest, odd, wide_nearest, wide_odd };
 constexpr bool is_wide(Long way) { return way == Long::wide_nearest || way == Long::wide_odd; }
 constexpr bool is_odd(Long way) { return way == Long::odd || way == Long::wide_odd; }
-
-#if defined(__GNUC__) || defined(__clang__)
-typedef float HalfFloats __attribute__((vector_size(kVectorBytes / 2)));
-template <int Start, class To, class V, int... I>
-inline To part(const V& a, const V& b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, (Start + I)...);
-}
-using HalfLanes = std::make_integer_sequence<int, kLanes<double>>;
-inline Vector<double> widen_low(const Vector<float>& v) {
-  return __builtin_convertvector((part<0, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
-}
-inline Vector<double> widen_high(const Vector<float>& v) {
-  return __builtin_convertvector((part<kLanes<double>, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
-}
-inline Vector<float> narrow(const Vector<double>& low, const Vector<double>& high) {
-  return part<0, Vector<float>>(__builtin_convertvector(low, HalfFloats), __builtin_convertvector(high, HalfFloats),
-                                std::make_integer_sequence<int, kLanes<float>>{});
-}
-#else
-inline double widen_low(float v) { return v; }
-inline double widen_high(float) { return 0; }
-inline float narrow(double low, double) { return static_cast<float>(low); }
-#endif
 
 // Cuts a double to the precision of float; the last bit kept is set if anything was lost.
 inline Vector<double> to_odd(const Vector<double>& x) {
@@ -90,23 +21,6 @@ inline Vector<double> to_odd(const Vector<double>& x) {
   const auto bits = reinterpret<Vector<int64_t>>(x);
   return reinterpret<Vector<double>>((bits & ~lost) | (((bits & lost) + lost) & (lost + 1)));
 }
-
-// Those of the lower and upper half of the lanes of floats, for their doubles.
-#if defined(HALFULP_MASKS)
-inline __mmask8 lower(__mmask16 mask) { return static_cast<__mmask8>(mask); }
-inline __mmask8 upper(__mmask16 mask) { return static_cast<__mmask8>(mask >> 8); }
-#elif defined(__GNUC__) || defined(__clang__)
-typedef std::int32_t HalfMask __attribute__((vector_size(kVectorBytes / 2)));
-inline Lanes<double> lower(const Lanes<float>& mask) {
-  return __builtin_convertvector((part<0, HalfMask>(mask, mask, HalfLanes{})), Lanes<double>);
-}
-inline Lanes<double> upper(const Lanes<float>& mask) {
-  return __builtin_convertvector((part<kLanes<double>, HalfMask>(mask, mask, HalfLanes{})), Lanes<double>);
-}
-#else
-inline bool lower(bool mask) { return mask; }
-inline bool upper(bool) { return false; }
-#endif
 
 // A sum starts with -0, which changes nothing, and so does an absent term. Terms are at `place` of g and of g in
 // double.
@@ -153,11 +67,7 @@ class TwoDoubles {
 class OneDouble {
  public:
   void add(const Lanes<double>& mine, const double* x) {
-#if defined(HALFULP_MASKS)
-    sum_ = _mm512_mask_add_pd(sum_, mine, sum_, load(x));
-#else
-    sum_ += pick(mine, load(x), -splat(0.0));
-#endif
+    sum_ = add_where(mine, sum_, load(x));
   }
   Vector<double> odd() const { return sum_; }
 
@@ -218,8 +128,8 @@ class Sums {
     Sum sum;
     for (int t = 0; t < (Count > 0 ? Count : terms_.count); ++t) {
       const int64_t place = i + (Count > 0 ? places_[t] : terms_.places[t]);
-      const Lanes<C> mine = won<C>(terms_.codes + place, Count > 0 ? ids_[t] : terms_.ids[t]);
-      any = static_cast<Lanes<C>>(any | mine);
+      const Lanes<C> mine = lanes_equal<C>(terms_.codes + place, Count > 0 ? ids_[t] : terms_.ids[t]);
+      any = either(any, mine);
       sum.add(mine, terms_, place);
     }
     return pick(any, sum.rounded(), Vector<C>{});
@@ -252,7 +162,6 @@ void one_way(const GatherTerms<C>& terms, C* out, const RowRun& rows, bool past)
   }
 }
 
-#if defined(__GNUC__) || defined(__clang__)
 template <class C, Long Rounding, int First, int Second>
 void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
@@ -274,15 +183,6 @@ void two_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past)
   }
 }
 
-// Vector Part of a0 b0 c0 a1 b1 c1 ...
-template <class C, int Part, int... I>
-inline Vector<C> zip_three(const Vector<C>& a, const Vector<C>& b, const Vector<C>& c,
-                           std::integer_sequence<int, I...>) {
-  constexpr int n = sizeof...(I), start = Part * n;
-  const Vector<C> two = __builtin_shufflevector(a, b, ((start + I) / 3 + ((start + I) % 3 == 1 ? n : 0))...);
-  return __builtin_shufflevector(two, c, ((start + I) % 3 == 2 ? n + (start + I) / 3 : I)...);
-}
-
 template <class C, Long Rounding, int Count>
 void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool past) {
   constexpr int64_t lanes = kLanes<C>;
@@ -300,7 +200,6 @@ void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool pas
     }
   }
 }
-#endif
 
 // A class of a row among many, its sums put in place one by one.
 template <class C, Long Rounding, int Count>
@@ -340,7 +239,6 @@ void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& row
       default: return one_way<C, Rounding, -1>(ways[0], out, rows, past);
     }
   }
-#if defined(__GNUC__) || defined(__clang__)
   if (way_count == 2) {
     switch (1000 * ways[0].count + ways[1].count) {  // a class has at most 255 terms
       case 1001: return two_ways<C, Rounding, 1, 1>(ways, out, rows, past);
@@ -358,7 +256,6 @@ void gather(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& row
     if (single) return three_ways<C, Rounding, 1>(ways, out, rows, past);
     return three_ways<C, Rounding, -1>(ways, out, rows, past);
   }
-#endif
   many_ways<C, Rounding>(ways, way_count, out, rows);
 }
 

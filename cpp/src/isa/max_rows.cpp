@@ -5,6 +5,10 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
+// Rows that are laid out come with padding, which an infinity may equal.
+template <class C>
+using RowWatch = NanWatch<C, kVectorBytes, true>;
+
 template <class C, int Count>
 struct Taps {  // pointers of a known number of taps stay in registers
   const C* pointers[Count > 0 ? Count : 1];
@@ -23,7 +27,7 @@ inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, 
   Vector<C> best = load(taps(0, offset) + i);
   for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
     const Vector<C> x = load(taps(t, offset) + i);
-    best = select(takes_over<C, Rule, Last>(x, best), x, best);
+    best = winner<C, Rule, Last>(best, x);
   }
   return best;
 }
@@ -66,7 +70,7 @@ void suffixes(C* rows, const RowRun& run) {
     for (int64_t r = run.count - 1; r > 0; --r) {
       row -= run.from_step;
       const Vector<C> x = load(row);
-      best = select(takes_over<C, Rule, Last>(best, x), best, x);
+      best = winner<C, Rule, Last>(x, best);
       store(row, best);
     }
   }
@@ -74,7 +78,7 @@ void suffixes(C* rows, const RowRun& run) {
 
 template <class C, MaxRule Rule, bool Last>
 inline Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
-  return select(takes_over<C, Rule, Last>(x, best), x, best);
+  return winner<C, Rule, Last>(best, x);
 }
 
 // Count vectors side by side, the last of them cut to `rest` items.
@@ -182,18 +186,12 @@ void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P
   }
 }
 
-#if defined(__GNUC__) || defined(__clang__)
 template <class P>
 inline void store_bytes(std::uint8_t* target, const Vector<P>& v, int64_t count) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<P>)));
-  const Bytes bytes = __builtin_convertvector(v, Bytes);
+  const auto bytes = narrow_to_bytes(v);
   if (count >= kLanes<P>) std::memcpy(target, &bytes, sizeof bytes);
   else std::memcpy(target, &bytes, static_cast<std::size_t>(count));
 }
-#else
-template <class P>
-inline void store_bytes(std::uint8_t* target, P v, int64_t) { *target = static_cast<std::uint8_t>(v); }
-#endif
 
 template <class C, class P>
 using Carried = typename MaxRowKernels<C, P>::Carried;
@@ -232,14 +230,6 @@ void fold_pair_exact(const C* const* taps, const P* const* pairs, int count, C* 
   }
 }
 
-// takes_over for single values: the first of equal ones stays.
-template <class C, MaxRule Rule>
-inline bool takes_over_one(C x, C best) {
-  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return x > best;
-  else if constexpr (Rule == MaxRule::absent) return !(x <= best) && x == x;
-  else return !(x <= best) && best == best;
-}
-
 template <class C, MaxRule Rule>
 C largest(const C* values, int64_t n) {
   C best = values[0];
@@ -251,10 +241,10 @@ C largest(const C* values, int64_t n) {
       for (int p = 0; p < 4; ++p) {
         const Vector<C> x = load(values + i + p * kLanes<C>);
         prefetch(values + i + p * kLanes<C>);
-        parts[p] = select(takes_over<C, Rule, false>(x, parts[p]), x, parts[p]);
+        parts[p] = winner<C, Rule, false>(parts[p], x);
       }
     }
-    for (int p = 1; p < 4; ++p) parts[0] = select(takes_over<C, Rule, false>(parts[p], parts[0]), parts[p], parts[0]);
+    for (int p = 1; p < 4; ++p) parts[0] = winner<C, Rule, false>(parts[0], parts[p]);
     C lanes[kLanes<C>];
     store(lanes, parts[0]);
     for (const C x : lanes) best = takes_over_one<C, Rule>(x, best) ? x : best;
@@ -264,7 +254,7 @@ C largest(const C* values, int64_t n) {
 }
 
 template <class C>
-void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
+void copy_row(const C* source, C* target, int64_t n, RowWatch<C>& watch) {
   int64_t i = 0;
   for (; i + kLanes<C> <= n; i += kLanes<C>) {
     const Vector<C> v = load(source + i);
@@ -286,7 +276,7 @@ void copy_row(const C* source, C* target, int64_t n, NanWatch<C>& watch) {
 
 template <class C>
 Contents copy(const C* source, C* target, const RowRun& rows) {
-  NanWatch<C> watch;
+  RowWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r)
     copy_row(source + r * rows.from_step, target + r * rows.to_step, rows.items, watch);
   return watch.found();
@@ -294,7 +284,7 @@ Contents copy(const C* source, C* target, const RowRun& rows) {
 
 // The next items of a row, at most Ways vectors of them.
 template <class C, int Ways, int... Way>
-inline void deal_some(const C* source, C* const* targets, int64_t left, NanWatch<C>& watch,
+inline void deal_some(const C* source, C* const* targets, int64_t left, RowWatch<C>& watch,
                       std::integer_sequence<int, Way...>) {
   constexpr int64_t lanes = kLanes<C>;
   Vector<C> v[Ways];
@@ -304,7 +294,7 @@ inline void deal_some(const C* source, C* const* targets, int64_t left, NanWatch
       prefetch(source + way * lanes);
       watch.see(v[way]);
     }
-    (store(targets[Way], every<C, Ways, Way>(v)), ...);
+    (store(targets[Way], phase_of<Ways, Way>(v)), ...);
     return;
   }
   for (int way = 0; way < Ways; ++way) {
@@ -316,12 +306,12 @@ inline void deal_some(const C* source, C* const* targets, int64_t left, NanWatch
   const auto put = [](C* target, const Vector<C>& items, int64_t count) {
     if (count > 0) store_first<C>(target, items, count);
   };
-  (put(targets[Way], every<C, Ways, Way>(v), (left - Way + Ways - 1) / Ways), ...);
+  (put(targets[Way], phase_of<Ways, Way>(v), (left - Way + Ways - 1) / Ways), ...);
 }
 
 template <class C, int Ways>
 Contents deal(const C* source, C* const* targets, const RowRun& rows) {
-  NanWatch<C> watch;
+  RowWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const from = source + r * rows.from_step;
     for (int64_t i = 0; i < rows.items; i += Ways * kLanes<C>) {
@@ -350,6 +340,37 @@ void extend(C* data, const RowRun& rows, int64_t before, int64_t places) {
     fill(row, before, row[before]);
     fill(row + end, places - end, row[end - 1]);
   }
+}
+
+bool to_keys(const std::int16_t* cells, std::int16_t* keys, int64_t n, std::int16_t keep, std::int16_t flip,
+             std::int16_t infinity) {
+  constexpr int64_t wide = kLanes<std::int16_t>;
+  KeyWatch<> watch;
+  const auto key = [&](const Vector<std::int16_t>& v) { return sortable_key((v & splat(keep)) ^ splat(flip)); };
+  int64_t i = 0;
+  for (; i + wide <= n; i += wide) {
+    prefetch(cells + i);
+    const auto bits = load(cells + i), v = key(bits);
+    watch.see(bits, v);
+    store(keys + i, v);
+  }
+  if (i < n) {
+    const int64_t left = n - i;
+    // Lanes beyond are zero, of which the key may be that of -0.
+    const auto bits = load_first(cells + i, left), v = key(bits);
+    alignas(kVectorBytes) std::int16_t some[wide] = {};
+    store_first(some, v, left);
+    watch.see(bits, load(some));
+    store_first(keys + i, v, left);
+  }
+  return watch.clean(infinity);
+}
+
+void from_keys(std::int16_t* keys, int64_t n, std::int16_t flip) {
+  constexpr int64_t wide = kLanes<std::int16_t>;
+  int64_t i = 0;
+  for (; i + wide <= n; i += wide) store(keys + i, sortable_key(load(keys + i)) ^ splat(flip));
+  for (; i < n; ++i) keys[i] = static_cast<std::int16_t>(sortable_key(keys[i]) ^ flip);
 }
 
 // Integers have no NaN, and equal ones cannot be told apart: one rule and one order serve for all.
@@ -398,7 +419,8 @@ constexpr MaxRowKernels<C, P> kernels() {
 }  // namespace
 
 const MaxKernels& max_kernels() {
-  static constexpr MaxKernels table{kernels<float, std::int32_t>(),         kernels<float, float>(),
+  static constexpr MaxKernels table{{to_keys, from_keys},
+                                    kernels<float, std::int32_t>(),         kernels<float, float>(),
                                     kernels<double, std::int64_t>(),        kernels<double, double>(),
                                     kernels<std::int8_t, std::int8_t>(),    kernels<std::int16_t, std::int16_t>(),
                                     kernels<std::int32_t, std::int32_t>(),  kernels<std::int64_t, std::int64_t>(),

@@ -1,4 +1,4 @@
-// What the kernels of hard max share: who wins, what has been seen, and taking every so manieth item.
+// What the kernels of hard max share: which of two cells wins, and whether a NaN or an infinity has been read.
 #pragma once
 
 #include "halfulp/max_kernels.hpp"
@@ -9,14 +9,7 @@ namespace {
 
 using std::int64_t;
 
-template <class M>
-inline M not_lanes(const M& mask) {
-  if constexpr (std::is_same_v<M, bool>) return !mask;
-  else return ~mask;
-}
-
-// Whether the later x takes the place of best, lane by lane. One comparison for clean values; the compiler makes that
-// with its selection a single maximum instruction, whose operand order keeps the first of equal zeros.
+// Whether the later x takes the place of best, lane by lane.
 template <class C, MaxRule Rule, bool Last, class V>
 inline auto takes_over(const V& x, const V& best) {
   if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) {
@@ -24,46 +17,102 @@ inline auto takes_over(const V& x, const V& best) {
     else return x > best;
   } else if constexpr (Rule == MaxRule::absent) {
     if constexpr (Last) return (x >= best) | (best != best);
-    else return not_lanes(x <= best) & (x == x);
+    else return ~(x <= best) & (x == x);
   } else {
     if constexpr (Last) return (x >= best) | (x != x);
-    else return not_lanes(x <= best) & (best == best);
+    else return ~(x <= best) & (best == best);
   }
 }
 
-// Remembers whether an infinity or NaN has passed: the largest bits without their sign.
-template <class C>
+// The winner of best and of the later x.
+template <class C, MaxRule Rule, bool Last, class V>
+inline V winner(const V& best, const V& x) {
+  if constexpr (!std::is_floating_point_v<C>) return max_first(best, x);  // equal integers cannot be told apart
+  else if constexpr (Rule == MaxRule::clean) return Last ? max_last(best, x) : max_first(best, x);
+  else return select(takes_over<C, Rule, Last>(x, best), x, best);
+}
+
+// The same for single values.
+template <class C, MaxRule Rule, bool Last = false>
+inline bool takes_over_one(C x, C best) {
+  const bool larger = Last ? x >= best : x > best;
+  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return larger;
+  else if constexpr (Rule == MaxRule::absent) return Last ? larger || best != best : !(x <= best) && x == x;
+  else return Last ? larger || x != x : !(x <= best) && best == best;
+}
+
+// Remembers whether a NaN has been read and, if asked to, an infinity.
+template <class C, int Bytes = kVectorBytes, bool Infinities = false>
 class NanWatch {
  public:
-  using Bits = std::make_unsigned_t<int_like<C>>;
-  void see(const Vector<C>& v) {
+  using V = Vector<C, Bytes>;
+  void see(const V& v) { see(v, v); }
+  void see(const V& a, const V& b) {
     if constexpr (std::is_floating_point_v<C>) {
-      const auto bits = reinterpret<Vector<Bits>>(v);
-      largest_ = larger_of<Bits>(bits + bits, largest_);
+      nan_ |= reinterpret<Mask>((a != a) | (b != b));
+      if constexpr (Infinities) {  // their difference is not zero
+        const V zero{};
+        infinite_ |= reinterpret<Mask>(((a - a) != zero) | ((b - b) != zero));
+      }
     }
   }
+  void see_one(C x) { nan_one_ |= x != x; }
   Contents found() const {
     if constexpr (!std::is_floating_point_v<C>) return Contents::finite;
-    constexpr Bits infinity = sizeof(C) == 4 ? static_cast<Bits>(0xff000000u) : static_cast<Bits>(0xffe0000000000000u);
-    Bits lanes[kLanes<C>], worst = 0;
-    store(lanes, largest_);
-    for (const Bits bits : lanes) worst = bits > worst ? bits : worst;
-    return worst > infinity ? Contents::nan : worst == infinity ? Contents::infinite : Contents::finite;
+    if (nan_one_ || any(nan_)) return Contents::nan;
+    return Infinities && any(infinite_) ? Contents::infinite : Contents::finite;
   }
 
  private:
-  Vector<Bits> largest_{};
+  using Mask = Vector<int_like<C>, Bytes>;
+  static bool any(const Mask& mask) {
+    int_like<C> lanes[kLanes<C, Bytes>], joined = 0;
+    store(lanes, mask);
+    for (const auto lane : lanes) joined |= lane;
+    return joined != 0;
+  }
+  Mask nan_{}, infinite_{};
+  bool nan_one_ = false;
+};
+
+// The bits of a half type as an integer whose order is that of the numbers, +0 after -0; and back.
+template <class V>
+inline V sortable_key(const V& bits) {
+  return bits ^ ((bits >> 15) & 0x7fff);
+}
+
+// Remembers whether keys of NaN or of -0 have been read: by the largest magnitude, and by the largest key as an unsigned
+// integer, which is that of -0.
+template <int Bytes = kVectorBytes>
+class KeyWatch {
+ public:
+  using V = Vector<std::int16_t, Bytes>;
+  using U = Vector<std::uint16_t, Bytes>;
+  void see(const V& bits, const V& key) {
+    magnitude_ = max_first(magnitude_, V(bits & 0x7fff));
+    key_ = max_first(key_, reinterpret<U>(key));
+  }
+  bool clean(std::int16_t infinity) const {
+    std::int16_t magnitude[kLanes<std::int16_t, Bytes>];
+    std::uint16_t key[kLanes<std::int16_t, Bytes>];
+    store(magnitude, magnitude_);
+    store(key, key_);
+    bool clean = true;
+    for (int i = 0; i < kLanes<std::int16_t, Bytes>; ++i)
+      clean = clean && magnitude[i] <= infinity && key[i] != 0xffff;
+    return clean;
+  }
+
+ private:
+  V magnitude_{};
+  U key_{};
 };
 
 // Rows are read once, in order: what comes this much later is asked for now.
-constexpr int64_t kPrefetchBytes = 8192;
+constexpr int64_t kPrefetchBytes = 2048;
 template <class C>
 inline void prefetch(const C* source) {
-#if defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(reinterpret_cast<const char*>(source) + kPrefetchBytes);
-#else
-  (void)source;
-#endif
+  prefetch_line(reinterpret_cast<const char*>(source) + kPrefetchBytes);
 }
 
 template <class C>
@@ -71,25 +120,13 @@ inline void prefetch_row(const C* source, int64_t n) {
   for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(C))) prefetch(source + i);
 }
 
-// Every Ways-th item of so many vectors, from number Way on.
-#if defined(__GNUC__) || defined(__clang__)
-template <class C, int Way, int... I>
-inline Vector<C> third(const Vector<C>* v, std::integer_sequence<int, I...>) {
-  constexpr int n = sizeof...(I);
-  const Vector<C> two = __builtin_shufflevector(v[0], v[1], (3 * I + Way < 2 * n ? 3 * I + Way : 0)...);
-  return __builtin_shufflevector(two, v[2], (3 * I + Way < 2 * n ? I : 3 * I + Way - n)...);
+// Items Phase, Phase + Phases, ... of so many vectors.
+template <int Phases, int Phase, class V>
+inline V phase_of(const V* v) {
+  if constexpr (Phases == 1) return v[0];
+  else if constexpr (Phases == 3) return deinterleaved3<Phase>(v);
+  else return deinterleaved2<Phase>(v[0], v[1]);
 }
-template <class C, int Ways, int Way>
-inline Vector<C> every(const Vector<C>* v) {
-  if constexpr (Ways == 1) return v[0];
-  else if constexpr (Ways == 3) return third<C, Way>(v, std::make_integer_sequence<int, kLanes<C>>{});
-  else if constexpr (Way == 0) return even<C>(v[0], v[1]);
-  else return odd<C>(v[0], v[1]);
-}
-#else
-template <class C, int Ways, int Way>
-inline C every(const C* v) { return v[Way]; }
-#endif
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

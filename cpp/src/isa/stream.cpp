@@ -1,6 +1,6 @@
 #include "halfulp/stream_kernels.hpp"
 
-#include "stream_vector.hpp"
+#include "../simd/stream.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

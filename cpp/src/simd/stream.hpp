@@ -1,11 +1,10 @@
 // A vector stored past the caches.
 #pragma once
 
-#include "simd.hpp"
+#include "vector.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
 #define HALFULP_STREAMS 1
-#include <immintrin.h>
 #endif
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {

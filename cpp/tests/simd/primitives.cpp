@@ -1,0 +1,198 @@
+// Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor that
+// lacks it passes without a check.
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "../../src/simd/deinterleave.hpp"
+#include "../../src/simd/masks.hpp"
+#include "../../src/simd/stream.hpp"
+#include "../../src/simd/vector.hpp"
+#include "../check.hpp"
+#include "halfulp/isa.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using std::int64_t;
+
+template <class T>
+T item(int i) {
+  return static_cast<T>(i * 37 % 251 - (std::is_signed_v<T> || std::is_floating_point_v<T> ? 120 : 0));
+}
+template <class T>
+std::vector<T> items(int n) {
+  std::vector<T> all(static_cast<std::size_t>(n));
+  for (int i = 0; i < n; ++i) all[static_cast<std::size_t>(i)] = item<T>(i);
+  return all;
+}
+template <class T, class V>
+bool holds(const V& v, const std::vector<T>& expected) {
+  return sizeof v == expected.size() * sizeof(T) && std::memcmp(&v, expected.data(), sizeof v) == 0;
+}
+template <class T, int Bytes, class F>
+std::vector<T> lanes(F&& f) {
+  std::vector<T> all;
+  for (int i = 0; i < kLanes<T, Bytes>; ++i) all.push_back(static_cast<T>(f(i)));
+  return all;
+}
+
+template <class T, int Bytes>
+void check_memory() {
+  constexpr int n = kLanes<T, Bytes>;
+  const auto whole = items<T>(n);
+  CHECK(holds(load<T, Bytes>(whole.data()), whole));
+  CHECK(holds(splat<T, Bytes>(T(7)), std::vector<T>(n, T(7))));
+  for (int count = 1; count <= n; ++count) {
+    const auto some = items<T>(count);  // its end is the end of the memory: a sanitizer sees reads beyond
+    const auto v = load_first<T, Bytes>(some.data(), count);
+    CHECK(holds(v, lanes<T, Bytes>([&](int i) { return i < count ? item<T>(i) : T{}; })));
+    std::vector<T> target(static_cast<std::size_t>(count), T{});
+    store_first(target.data(), v, count);
+    CHECK(target == some);
+  }
+}
+
+template <class T>
+void check_ranges() {
+  constexpr int n = kLanes<T>;
+  const auto other = splat(T(3));
+  for (int cells = 1; cells <= 2 * n; ++cells) {
+    const auto row = items<T>(cells);
+    for (int index = -n - 1; index <= cells; ++index) {
+      const Within<T> within(index, cells);
+      const auto inside = [&](int i) { return index + i >= 0 && index + i < cells; };
+      // The address of lane 0, which may lie outside: never read there.
+      const T* const at = reinterpret_cast<const T*>(reinterpret_cast<std::intptr_t>(row.data()) +
+                                                     index * static_cast<std::intptr_t>(sizeof(T)));
+      const auto zeroed = within.or_zero(at);
+      CHECK(holds(zeroed, lanes<T, kVectorBytes>([&](int i) { return inside(i) ? item<T>(index + i) : T{}; })));
+      CHECK(holds(within.or_else(zeroed, other),
+                  lanes<T, kVectorBytes>([&](int i) { return inside(i) ? item<T>(index + i) : T(3); })));
+    }
+  }
+}
+
+template <class T, int Bytes>
+void check_shuffles() {
+  constexpr int n = kLanes<T, Bytes>;
+  const auto row = items<T>(3 * n);
+  const Vector<T, Bytes> v[3] = {load<T, Bytes>(row.data()), load<T, Bytes>(row.data() + n),
+                                 load<T, Bytes>(row.data() + 2 * n)};
+  CHECK(holds(deinterleaved2<0>(v[0], v[1]), lanes<T, Bytes>([](int i) { return item<T>(2 * i); })));
+  CHECK(holds(deinterleaved2<1>(v[0], v[1]), lanes<T, Bytes>([](int i) { return item<T>(2 * i + 1); })));
+  CHECK(holds(deinterleaved3<0>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i); })));
+  CHECK(holds(deinterleaved3<1>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i + 1); })));
+  CHECK(holds(deinterleaved3<2>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i + 2); })));
+  if constexpr (Bytes == kVectorBytes) {
+    CHECK(holds(shifted_by_one<T>(v[0], v[1]), lanes<T, Bytes>([](int i) { return item<T>(i + 1); })));
+    CHECK(holds(elements_from<T, 1>(v), lanes<T, Bytes>([](int i) { return item<T>(i + 1); })));
+    CHECK(holds(elements_from<T, n>(v), lanes<T, Bytes>([](int i) { return item<T>(i + n); })));
+    const auto zipped_item = [&](int i) { return item<T>(i % 2 * n + i / 2); };
+    CHECK(holds(zip_low<T>(v[0], v[1]), lanes<T, Bytes>(zipped_item)));
+    CHECK(holds(zip_high<T>(v[0], v[1]), lanes<T, Bytes>([&](int i) { return zipped_item(i + n); })));
+  }
+}
+
+// The first of equal ones, told by the sign of a zero.
+template <class T, int Bytes>
+void check_maxima() {
+  constexpr int n = kLanes<T, Bytes>;
+  const auto a = items<T>(n);
+  std::vector<T> b(a.rbegin(), a.rend());
+  if constexpr (std::is_floating_point_v<T>) {
+    for (std::size_t i = 0; i < a.size(); i += 3) b[i] = i % 2 == 0 ? T(-0.0) : std::numeric_limits<T>::infinity();
+  }
+  const auto larger = [&](const T& x, const T& y) { return y > x ? y : x; };
+  const auto check = [&](const std::vector<T>& x, const std::vector<T>& y) {
+    const auto p = load<T, Bytes>(x.data()), q = load<T, Bytes>(y.data());
+    const auto at = [](const std::vector<T>& some, int i) { return some[static_cast<std::size_t>(i)]; };
+    CHECK(holds(max_first(p, q), lanes<T, Bytes>([&](int i) { return larger(at(x, i), at(y, i)); })));
+    CHECK(holds(max_last(p, q), lanes<T, Bytes>([&](int i) { return larger(at(y, i), at(x, i)); })));
+  };
+  check(a, b);
+  check(b, a);
+  check(std::vector<T>(n, T(0)), std::vector<T>(n, T(-0.0)));
+  check(std::vector<T>(n, T(-0.0)), std::vector<T>(n, T(0)));
+  check(std::vector<T>(n, std::numeric_limits<T>::lowest()), std::vector<T>(n, std::numeric_limits<T>::max()));
+}
+
+template <class C>
+void check_masks() {
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < kLanes<C>; ++i) bytes.push_back(i % 3 == 0 ? 200 : 7);
+  const auto mask = lanes_equal<C>(bytes.data(), 200);
+  const auto v = load(items<C>(kLanes<C>).data());
+  CHECK(holds(pick(mask, v, splat(C(1))),
+              lanes<C, kVectorBytes>([](int i) { return i % 3 == 0 ? item<C>(i) : C(1); })));
+}
+
+void check_halves_of_floats() {
+  const auto v = load(items<float>(kLanes<float>).data());
+  constexpr int half = kLanes<double>;
+  CHECK(holds(widen_low(v), lanes<double, kVectorBytes>([](int i) { return item<float>(i); })));
+  CHECK(holds(widen_high(v), lanes<double, kVectorBytes>([](int i) { return item<float>(i + half); })));
+  CHECK(holds(narrow(widen_low(v), widen_high(v)), items<float>(kLanes<float>)));
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < kLanes<float>; ++i) bytes.push_back(static_cast<std::uint8_t>(i % 3));
+  const auto mask = lanes_equal<float>(bytes.data(), 2);
+  const auto one = splat(1.0), minus_zero = -splat(0.0);
+  const auto sum_at = [](int i) { return i % 3 == 2 ? 1.0 : -0.0; };
+  CHECK(holds(add_where(lower(mask), minus_zero, one), lanes<double, kVectorBytes>(sum_at)));
+  CHECK(holds(add_where(upper(mask), minus_zero, one),
+              lanes<double, kVectorBytes>([&](int i) { return sum_at(i + half); })));
+}
+
+void check_stream() {
+  alignas(64) float target[kLanes<float>] = {};
+  const auto source = items<float>(kLanes<float>);
+  stream_vector(target, source.data());
+  CHECK(std::memcmp(target, source.data(), sizeof target) == 0);
+}
+
+template <class T, int Bytes>
+void check_width() {
+  check_memory<T, Bytes>();
+  check_shuffles<T, Bytes>();
+  check_maxima<T, Bytes>();
+}
+template <class T>
+void check_type() {
+  check_width<T, 16>();
+  if constexpr (kVectorBytes >= 32) check_width<T, 32>();
+  if constexpr (kVectorBytes >= 64) check_width<T, 64>();
+  check_ranges<T>();
+}
+
+}  // namespace
+
+void check_all() {
+  check_type<float>();
+  check_type<double>();
+  check_type<std::int8_t>();
+  check_type<std::uint8_t>();
+  check_type<std::int16_t>();
+  check_type<std::uint16_t>();
+  check_type<std::int32_t>();
+  check_type<std::uint32_t>();
+  check_type<std::int64_t>();
+  check_type<std::uint64_t>();
+  check_masks<float>();
+  check_masks<double>();
+  check_halves_of_floats();
+  check_stream();
+}
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
+
+#define HALFULP_TEXT_OF(name) #name
+#define HALFULP_TEXT(name) HALFULP_TEXT_OF(name)
+
+int main() {
+  const std::string_view wanted = std::string_view(HALFULP_TEXT(HALFULP_ISA_NAMESPACE)).substr(4);  // after isa_
+  bool runs = wanted == "baseline";
+  for (const auto isa : halfulp::available_isas()) runs = runs || halfulp::name_of(isa) == wanted;
+  if (runs) halfulp::HALFULP_ISA_NAMESPACE::check_all();
+  return halfulp::tests::failures();
+}
