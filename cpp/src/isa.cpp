@@ -1,6 +1,10 @@
 #include "halfulp/isa.hpp"
+#include "halfulp/isa_environment.hpp"
 
 #include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
 
 #if defined(HALFULP_X86_DISPATCH) && defined(_MSC_VER) && !defined(__clang__)
 #include <immintrin.h>
@@ -40,6 +44,12 @@ Isa detect() noexcept {
 Isa detect() noexcept { return Isa::baseline; }
 #endif
 
+#if defined(__aarch64__) || defined(_M_ARM64)
+constexpr std::string_view kBaselineName = "neon";  // which every aarch64 processor has
+#else
+constexpr std::string_view kBaselineName = "baseline";
+#endif
+
 const Isa best = detect();
 std::atomic<Isa> current{best};
 
@@ -58,17 +68,31 @@ std::string_view name_of(Isa isa) noexcept {
   switch (isa) {
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
-    default: return "baseline";
+    default: return kBaselineName;
   }
 }
 
 bool set_isa(std::string_view name) noexcept {
+  if (name == "baseline") name = kBaselineName;
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
     if (name_of(isa) != name || isa > best) continue;
     current.store(isa, std::memory_order_relaxed);
     return true;
   }
   return false;
+}
+
+void set_isa_from_environment() {
+  const char* const name = std::getenv("HALFULP_ISA");
+  if (name == nullptr || *name == '\0' || set_isa(name)) return;
+  std::string available;
+  for (const Isa isa : available_isas()) (available += available.empty() ? "" : ", ") += name_of(isa);
+  bool known = false;
+  for (const std::string_view one : {"baseline", "avx2", "avx512", "neon"}) known = known || one == name;
+  throw std::runtime_error("HALFULP_ISA=" + std::string(name) + ": " +
+                           (known ? "this machine does not have this instruction set"
+                                  : "must be baseline, avx2, avx512 or neon") +
+                           "; available here: " + available);
 }
 
 }  // namespace halfulp

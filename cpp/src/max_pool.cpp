@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/error.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
@@ -93,7 +94,7 @@ class Worker {
     poll_interrupts();
     prepare(plan, plane);
     if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
-    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return;
+    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return tally_.add(kind_);
     if (plane.stream) select_stream_kernels().finish();
     for (Index stop; begin < end; begin = stop) {
       stop = changed_.run_end(plan, plane, begin, end);
@@ -108,14 +109,20 @@ class Worker {
     if (plan_ == &plan) return;
     plan_ = &plan;
     bits_ = cell_bits(plane.dtype, plan.cells);
+    kind_ = Engine::max_bins;
     engine_ = make_bins(plan, plane);
-    if (!engine_) engine_ = make_places(plan, plane);
-    if (!engine_) engine_ = make_separable(plan, plane);
+    if (engine_) return;
+    kind_ = Engine::max_channels_last;
+    engine_ = make_places(plan, plane);
+    if (engine_) return;
+    kind_ = Engine::max_separable;
+    engine_ = make_separable(plan, plane);
   }
 
   void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     poll_interrupts();
     const bool done = engine_ && engine_->run(plane, begin, end);
+    tally_.add(done ? kind_ : Engine::max_walk);
     if (!done) walk_plane(plan, plane, begin, end);
     if (!done || !engine_->settled()) {
       if (done && plane.stream) select_stream_kernels().finish();
@@ -125,6 +132,8 @@ class Worker {
 
   const MaxPlan* plan_ = nullptr;
   std::unique_ptr<PlaneEngine> engine_;
+  Engine kind_ = Engine::max_walk;
+  EngineTally tally_;
   CellBits bits_;
   ChangedCells changed_;
 };
