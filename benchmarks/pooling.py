@@ -2,8 +2,9 @@
 
 python -m benchmarks pooling [--isa baseline|avx2|avx512|neon] [--threads N] [--rows TEXT] [--rounds N] [--no-peers]
 
---isa forces an instruction set of ours; without it the best one of the machine runs. Ratios come first: how many times the copy's time ours takes, how many times faster ours is than each peer, and how
-many times faster it is than itself on one thread.
+--isa forces an instruction set of ours; without it the best one of the machine runs. Ratios come first: how many
+times the copy's time ours takes, how many times faster ours is than each peer, and how many times faster it is than
+itself on one thread.
 """
 
 from __future__ import annotations

@@ -66,10 +66,7 @@ def floats(dtype: str, found: Array, kind: str) -> Array:
     sign = found >> np.uint64(63)
     fraction = found & np.uint64((1 << fraction_bits) - 1)
     choice = (found >> np.uint64(52)) & np.uint64(0x7FF)
-    if kind == "wide":
-        exponent = choice % np.uint64(largest + 1)
-    else:
-        exponent = np.uint64(bias - 3) + choice % np.uint64(7)
+    exponent = choice % np.uint64(largest + 1) if kind == "wide" else np.uint64(bias - 3) + choice % np.uint64(7)
     bits = (sign << np.uint64(exponent_bits + fraction_bits)) | (exponent << np.uint64(fraction_bits)) | fraction
     if kind in ("hard", "finite"):
         infinity = (largest + 1) << fraction_bits
