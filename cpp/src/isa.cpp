@@ -6,17 +6,20 @@
 #include <stdexcept>
 #include <string>
 
-#if defined(HALFULP_X86_DISPATCH) && defined(_MSC_VER) && !defined(__clang__)
+#if defined(HALFULP_X86_DISPATCH) && defined(_MSC_VER)
 #include <immintrin.h>
 #include <intrin.h>
+#elif defined(HALFULP_X86_DISPATCH)
+#include <cpuid.h>
 #endif
 
 namespace halfulp {
 namespace {
 
 #ifdef HALFULP_X86_DISPATCH
-#if defined(_MSC_VER) && !defined(__clang__)
-Isa detect() noexcept {
+#if defined(_MSC_VER)
+// Without __builtin_cpu_supports, which needs a library of the compiler that Windows does not link.
+__attribute__((target("xsave"))) Isa detect() noexcept {
   int leaf1[4], leaf7[4];
   __cpuid(leaf1, 1);
   const bool os_saves = (leaf1[2] >> 27) & 1, fma = (leaf1[2] >> 12) & 1, f16c = (leaf1[2] >> 29) & 1;
@@ -29,9 +32,15 @@ Isa detect() noexcept {
   return (saved & 0xe6) == 0xe6 && (static_cast<unsigned>(leaf7[1]) & wanted) == wanted ? Isa::avx512 : Isa::avx2;
 }
 #else
+// clang knows no such name in __builtin_cpu_supports.
+bool has_f16c() noexcept {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && ((c >> 29) & 1) != 0;
+}
+
 Isa detect() noexcept {
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c") ||
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c() ||
       !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
     return Isa::baseline;
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

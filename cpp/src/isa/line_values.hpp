@@ -178,7 +178,7 @@ inline V fused(const V& a, const V& b, const V& c) {
 #elif defined(HALFULP_ISA_avx2)
     return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
 #else
-    V v;
+    V v = c;
     for (Index i = 0; i < kWide; ++i) v[i] = std::fma(a[i], b[i], c[i]);
     return v;
 #endif
