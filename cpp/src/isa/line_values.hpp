@@ -65,6 +65,9 @@ inline Doubles widened_vector(const BFloat16* x) {
 #if defined(HALFULP_ISA_avx512)
   const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
   return to_doubles(reinterpret<Floats>(_mm256_slli_epi32(words, 16)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i words = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)));
+  return to_doubles(reinterpret<Floats>(_mm_slli_epi32(words, 16)));
 #else
   Shorts v;
   std::memcpy(&v, x, sizeof v);
@@ -104,6 +107,9 @@ inline void store_rounded(BFloat16* out, const Doubles& q) {
   const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 #if defined(HALFULP_ISA_avx512)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtepi32_epi16(reinterpret<__m256i>(rounded)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = reinterpret<__m128i>(rounded);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_packus_epi32(v, v));
 #else
   const Shorts v = __builtin_convertvector(rounded, Shorts);
   std::memcpy(out, &v, sizeof v);
