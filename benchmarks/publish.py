@@ -2,9 +2,10 @@
 
 python -m benchmarks publish [--only pooling|check] [--rounds N] [--threads N] [--again]
 
-The pooling rows go to docs/assets/pooling.json; from it are made docs/assets/pooling.svg (the README's picture),
-docs/assets/pooling-all.svg, docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's
-table. --again makes pictures and texts once more from the figures that are there.
+The pooling rows are measured on every instruction set of the machine, in one run, and go to docs/assets/pooling.json;
+from it are made docs/assets/pooling.svg (the README's picture), docs/assets/pooling-all.svg,
+docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's table. --again makes pictures
+and texts once more from the figures that are there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 from benchmarks import peers
 from benchmarks.plot import bar_chart, overview
+from benchmarks.pooling import ISA_NAMES
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "assets" / "pooling.json"
@@ -51,20 +53,24 @@ def processor() -> str:
 
 
 def measured(threads: int, rounds: int) -> dict[str, Any]:
-    """All pooling rows, with what a reader must know about the run."""
+    """All pooling rows on every instruction set of the machine, with what a reader must know about the run."""
     import halfulp as hu
     from benchmarks import pooling
+    from halfulp import _core
 
     hu.set_num_threads(threads)
+    best, *others = reversed(_core.available_isas())
+    _core.set_isa(best)
     found = []
     for row in pooling.rows():
-        times = pooling.measure(row, threads, rounds, with_peers=True)
+        times = pooling.measure(row, threads, rounds, with_peers=True, isas=others)
         found.append({"name": row.name, "seconds": {name: float(f"{value:.4g}") for name, value in times.items()}})
         print(f"{row.name}: {times['halfulp'] * 1e3:.3f} ms")
     versions = {name: version(name) for name in PACKAGES if name in {peers.NEEDS[p] for p in peers.available()}}
     return {
         "date": date.today().isoformat(),
         "processor": processor(),
+        "isas": [best, *others],
         "threads": threads,
         "versions": versions,
         "rows": found,
@@ -72,8 +78,8 @@ def measured(threads: int, rounds: int) -> dict[str, Any]:
 
 
 def caption(figures: dict[str, Any]) -> str:
-    """When and on what, in a line."""
-    return f"{figures['date']}, {figures['processor']}, {figures['threads']} threads"
+    """When and on what, in a line; pictures show the best instruction set."""
+    return f"{figures['date']}, {figures['processor']}, {ISA_NAMES[figures['isas'][0]]}, {figures['threads']} threads"
 
 
 def texts(figures: dict[str, Any]) -> dict[str, str]:
@@ -82,8 +88,9 @@ def texts(figures: dict[str, Any]) -> dict[str, str]:
     chosen = [(name, row) for name, row in results if name in HEADLINES]
     words = (
         "![Ten pooling operations: time as a multiple of a copy of the same bytes, ours and the peers']"
-        f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run; "
-        "[every row, with versions and milliseconds](docs/reference/pooling-speed.md)."
+        f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run. The picture holds for "
+        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table for each "
+        "instruction set that was measured, with versions and milliseconds."
     )
     return {
         "docs/assets/pooling.svg": overview(chosen, caption(figures)),
@@ -111,16 +118,30 @@ def page(figures: dict[str, Any]) -> str:
         "",
         "![Ten pooling operations beside their peers](../assets/pooling.svg)",
         "",
+        f"The pictures show {ISA_NAMES[figures['isas'][0]]}. `HALFULP_ISA` forces an instruction set.",
+        "",
+    ]
+    for isa in figures["isas"]:
+        lines += table(figures, isa)
+    return "\n".join([*lines, "![Every row in milliseconds](../assets/pooling-all.svg)", ""])
+
+
+def table(figures: dict[str, Any], isa: str) -> list[str]:
+    """The lines of one instruction set: ours with it beside the same runs of the peers."""
+    ours_is = "halfulp" if isa == figures["isas"][0] else f"halfulp, {isa}"
+    lines = [
+        f"## {ISA_NAMES[isa]}, {figures['processor']}",
+        "",
         f"| work | ours, ms | ours / copy | {' | '.join(peers.NEEDS)} |",
         f"|---|---|---|{'---|' * len(peers.NEEDS)}",
     ]
     for row in figures["rows"]:
         times = row["seconds"]
-        ours = times["halfulp"]
+        ours = times[ours_is]
         ratios = [plain(f"{times[peer] / ours:.2g}") if peer in times else "–" for peer in peers.NEEDS]
         name = row["name"].replace(" ", "&nbsp;")
         lines.append(f"| {name} | {ours * 1e3:.3g} | {ours / times['copy']:.2f} | {' | '.join(ratios)} |")
-    return "\n".join([*lines, "", "![Every row in milliseconds](../assets/pooling-all.svg)", ""])
+    return [*lines, ""]
 
 
 def plain(number: str) -> str:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from benchmarks import publish
-from benchmarks.pooling import rows
+from benchmarks.pooling import ISA_NAMES, rows
 
 from halfulp.conformance.cases import OPERATORS
 
@@ -34,9 +34,20 @@ def test_a_part_without_marks_is_an_error() -> None:
 def test_the_figures_say_when_and_on_what() -> None:
     assert date.fromisoformat(FIGURES["date"])
     assert FIGURES["processor"]
+    assert FIGURES["isas"]
+    assert set(FIGURES["isas"]) <= set(ISA_NAMES)
     assert set(FIGURES["versions"]) == set(publish.PACKAGES)
     assert {row.name for row in rows()} >= publish.HEADLINES
     assert {row["name"] for row in FIGURES["rows"]} >= publish.HEADLINES
+
+
+def test_every_instruction_set_has_a_table_that_names_the_processor() -> None:
+    seconds = {"halfulp": 1.0, "halfulp, avx2": 2.0, "copy": 1.0, "PyTorch": 8.0}
+    figures = {**FIGURES, "isas": ["avx512", "avx2"], "rows": [{"name": "row", "seconds": seconds}]}
+    page = publish.page(figures)
+    first, second = (page.index(f"## {name}, {FIGURES['processor']}\n") for name in ("AVX-512", "AVX2"))
+    assert "| row | 1e+03 | 1.00 | 8 |" in page[first:second]
+    assert "| row | 2e+03 | 2.00 | 4 |" in page[second:]
 
 
 @pytest.mark.parametrize("name", ["pooling.svg", "pooling-all.svg"])

@@ -6,6 +6,7 @@
 #include "conv/gather_engine.hpp"
 #include "conv/patches.hpp"
 #include "halfulp/conv.hpp"
+#include "halfulp/engines.hpp"
 
 namespace halfulp::conv {
 namespace {
@@ -49,6 +50,7 @@ void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& ke
     });
     std::erase_if(active, [](const auto* engine) { return !engine->usable(); });
     for (const auto* engine : active) tasks.add(engine->task_count());
+    count_engine(Engine::conv_gather, tasks.count());
     run_tasks<GatherWorkspace<T, S>>(tasks.count(), [&](GatherWorkspace<T, S>& work, Index number) {
       const auto [engine, task] = tasks.find(number);
       active[engine]->run_task(work, task);

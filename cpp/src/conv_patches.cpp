@@ -1,6 +1,7 @@
 #include "conv/patches.hpp"
 
 #include "conv/patch_engine.hpp"
+#include "halfulp/engines.hpp"
 
 namespace halfulp::conv {
 
@@ -9,6 +10,7 @@ bool run_by_patches(const GatherProblem<T>& problem, const ConvKernels& kernels)
   if (!PatchEngine<T>::fits(problem, kernels)) return false;
   for (Index group = 0; group < problem.groups; ++group)
     if (!PatchEngine<T>(problem, group, kernels).run()) return false;
+  count_engine(Engine::conv_winograd, problem.groups);
   return true;
 }
 

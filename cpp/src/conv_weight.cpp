@@ -2,6 +2,7 @@
 #include "conv/measure.hpp"
 #include "conv/weight_engine.hpp"
 #include "halfulp/conv.hpp"
+#include "halfulp/engines.hpp"
 
 namespace halfulp::conv {
 
@@ -9,6 +10,7 @@ template <class T>
 void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
                     const Filters<T>& out, Precision precision) {
   const ConvKernels& kernels = select_conv_kernels();
+  count_engine(Engine::conv_weight);
   if (precision == Precision::fast) {
     using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
     WeightEngine<T, Sum>(geometry, inputs, outputs, out, Mode::fast, kernels).run();

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/error.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
@@ -101,23 +104,23 @@ class Worker {
     if (plan_ == &plan) return;
     plan_ = &plan;
     bits_ = cell_bits(plane.dtype, plan.cells);
-    engine_ = engine_for(plan, plane);
+    std::tie(engine_, kind_) = engine_for(plan, plane);
     keyed_ = plane.value_only() && (plane.dtype == DType::f16 || plane.dtype == DType::bf16);
     if (!keyed_) return;
     key_bits_ = key_bits(plane.dtype, plan.cells);
-    key_engine_ = engine_for(plan, as_keys(plane));
+    std::tie(key_engine_, key_kind_) = engine_for(plan, as_keys(plane));
   }
 
-  static std::unique_ptr<PlaneEngine> engine_for(const MaxPlan& plan, const MaxPlane& plane) {
-    std::unique_ptr<PlaneEngine> engine = make_bins(plan, plane);
-    if (!engine) engine = make_places(plan, plane);
-    if (!engine) engine = make_separable(plan, plane);
-    return engine;
+  // The first engine that applies, and its name; none if there is none.
+  static std::pair<std::unique_ptr<PlaneEngine>, Engine> engine_for(const MaxPlan& plan, const MaxPlane& plane) {
+    if (auto engine = make_bins(plan, plane)) return {std::move(engine), Engine::max_bins};
+    if (auto engine = make_places(plan, plane)) return {std::move(engine), Engine::max_channels_last};
+    return {make_separable(plan, plane), Engine::max_separable};
   }
 
   void values(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
-    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return;
+    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return tally_.add(kind_);
     if (plane.stream) select_stream_kernels().finish();
     for (Index stop; begin < end; begin = stop) {
       stop = changed_.run_end(plan, plane, begin, end);
@@ -136,7 +139,7 @@ class Worker {
   void by_keys(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     const MaxPlane cells = as_keys(plane);
     if (key_engine_ && key_engine_->changes(cells)) {
-      if (key_engine_->run_changed(cells, begin, end, key_bits_)) return;
+      if (key_engine_->run_changed(cells, begin, end, key_bits_)) return tally_.add(key_kind_);
       if (plane.stream) select_stream_kernels().finish();
       return values(plan, plane, begin, end);
     }
@@ -147,7 +150,9 @@ class Worker {
         values(plan, plane, begin, stop);
         continue;
       }
-      if (!key_engine_ || !key_engine_->run(keys, begin, stop)) walk_plane(plan, keys, begin, stop);
+      const bool done = key_engine_ && key_engine_->run(keys, begin, stop);
+      tally_.add(done ? key_kind_ : Engine::max_walk);
+      if (!done) walk_plane(plan, keys, begin, stop);
       ChangedCells::restore(plan, cells, begin, stop, key_bits_);
     }
   }
@@ -155,6 +160,7 @@ class Worker {
   void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     poll_interrupts();
     const bool done = engine_ && engine_->run(plane, begin, end);
+    tally_.add(done ? kind_ : Engine::max_walk);
     if (!done) walk_plane(plan, plane, begin, end);
     if (!done || !engine_->settled()) {
       if (done && plane.stream) select_stream_kernels().finish();
@@ -164,6 +170,8 @@ class Worker {
 
   const MaxPlan* plan_ = nullptr;
   std::unique_ptr<PlaneEngine> engine_, key_engine_;
+  Engine kind_ = Engine::max_walk, key_kind_ = Engine::max_walk;
+  EngineTally tally_;
   CellBits bits_, key_bits_;
   bool keyed_ = false;
   ChangedCells changed_;

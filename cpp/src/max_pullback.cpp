@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/error.hpp"
 #include "halfulp/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
@@ -218,7 +219,8 @@ class Worker {
   Worker(const MaxPlan& plan, const PullbackPlane& prototype) : plan_(plan), engine_(make_gather(plan, prototype)) {}
 
   void pull(const PullbackPlane& plane, Index begin, Index end) {
-    if (engine_ && engine_->run(plane, begin, end)) return;
+    if (engine_ && engine_->run(plane, begin, end)) return tally_.add(Engine::max_pullback_gather);
+    tally_.add(Engine::max_pullback_scatter);
     const Index item = static_cast<Index>(item_size(plane.dtype));
     visit_float(plane.dtype, [&](auto tag) {
       for (Index lane = 0; lane < plane.lanes; ++lane) {
@@ -234,6 +236,7 @@ class Worker {
  private:
   const MaxPlan& plan_;
   std::unique_ptr<GatherEngine> engine_;
+  EngineTally tally_;
 };
 
 }  // namespace

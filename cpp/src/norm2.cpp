@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/row_kernels.hpp"
 #include "row_buffer.hpp"
@@ -152,6 +153,7 @@ class Norm2 {
 std::vector<Index> norm2(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out) {
   std::vector<Index> undecided;
   if (out.count() == 0) return undecided;
+  count_engine(Engine::norm2);
   const Index units = planes * Norm2(axes, x.as<const float>(), out.as<float>()).rows();
   std::mutex mutex;
   const Index grain = std::max<Index>(1, (Index{1} << 14) * units / std::max<Index>(1, x.count() + out.count()));

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "smooth_block.hpp"
@@ -47,6 +48,12 @@ void over_bands(const SmoothPlan& plan, const ArrayView& x, Body body) {
   });
 }
 
+// A band or plane of the vector engine, and how many outputs it leaves.
+void count_smooth(bool tried, const std::vector<Index>& left) {
+  if (tried) count_engine(Engine::smooth_block);
+  if (!left.empty()) count_engine(Engine::smooth_window, static_cast<Index>(left.size()));
+}
+
 std::vector<Index> numbers(Index begin, Index end) {
   std::vector<Index> all(static_cast<std::size_t>(end - begin));
   std::iota(all.begin(), all.end(), begin);
@@ -75,7 +82,9 @@ std::vector<Index> smooth_forward(const SmoothPlan& plan, const ArrayView& x, co
     using T = decltype(type);
     over_bands<T>(plan, x, [&](SmoothBlock<T>& block, SmoothPass<T>& pass, const SmoothBand& band) {
       std::vector<Index> left;
-      if (!block.forward(band, x, out, left)) left = all_outputs(plan, band);
+      const bool tried = block.forward(band, x, out, left);
+      if (!tried) left = all_outputs(plan, band);
+      count_smooth(tried, left);
       values.add(pass.forward(band.plane, left, out));
     });
   });
@@ -94,6 +103,7 @@ std::pair<std::vector<Index>, std::vector<Index>> smooth_jvp(const SmoothPlan& p
       const bool tried = block.forward(band, x, out, left);
       if (!tried) left = all_outputs(plan, band);
       if (!tried || !block.tangent(tangent, out_tangent, tangents_left)) tangents_left = all_outputs(plan, band);
+      count_smooth(tried, left);
       values.add(pass.forward(band.plane, left, out));
       tangents.add(pass.jvp(band.plane, tangents_left, tangent, out_tangent));
     });
@@ -113,7 +123,9 @@ std::vector<Index> smooth_vjp(const SmoothPlan& plan, const ArrayView& x, const 
       for (Index plane = begin; plane < end; ++plane) {
         poll_interrupts();
         std::vector<Index> left;
-        if (!block.vjp(plane, x, cotangent, dx, left)) left = numbers(0, cell_count(plan));
+        const bool tried = block.vjp(plane, x, cotangent, dx, left);
+        if (!tried) left = numbers(0, cell_count(plan));
+        count_smooth(tried, left);
         all.add(pass.vjp(plane, left, cotangent, dx));
       }
     });

@@ -232,7 +232,7 @@ void LineWorker<T>::choose_outputs(const BlockRange& range) {
   choose_runs(range.last_begin, range.last_end);
   if (shared_.layout_.lanes == 1) choose_zeros(range.last_begin, range.last_end);
   choose_slabs();
-  reserve(shared_.layout_.lanes == 1 ? range.last_end - range.last_begin : range.lanes);
+  reserve(shared_.layout_.lanes == 1 ? range.last_end - range.last_begin : 2 * range.lanes);  // two kept columns
 }
 
 // The columns that these outputs reach, and the margins of those that are not there.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "halfulp/row_kernels.hpp"
@@ -111,6 +112,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
     const Index grain = std::max<Index>(1, kThreadSources * layout.planes / std::max<Index>(1, in.count()));
     parallel_for(layout.planes, grain,
                  [&](Index begin, Index end) {
+                   count_engine(Engine::average_planes, end - begin);
                    if (!magnitudes) return planes.run(in.as<const T>(), out.as<T>(), begin, end);
                    Magnitudes<T> changed;
                    const Index cells = in.count() / layout.planes;
@@ -130,6 +132,7 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
     WindowBlock<T> block(plan, layout);
     LineWorker<T> worker(lines);
     Magnitudes<T> changed;
+    EngineTally tally;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
       const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
@@ -141,9 +144,12 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
       if (magnitudes) source = changed.of_block(source, layout, range);
       T* target = out.as<T>() + layout.out_offset(plane) + lane;
       if (!lines.applies() || !worker.run(source, target, range)) {
+        tally.add(Engine::average_blocks);
         block.run(source, target, range);
         continue;
       }
+      tally.add(Engine::average_lines);
+      tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
       for (const Index o : worker.unsure())
         block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
     }

@@ -1,7 +1,10 @@
-// A test program is a main() that calls CHECK and returns failures(); it prints what failed.
+// A test program is a main() that calls CHECK and returns failures(); it prints what failed, and the case that a test
+// has described: its seed and parameters.
 #pragma once
 
 #include <cstdio>
+#include <sstream>
+#include <string>
 
 namespace halfulp::tests {
 
@@ -10,12 +13,29 @@ inline int& failures() {
   return count;
 }
 
+// The case that is being checked, as a failure prints it.
+inline std::string& current_case() {
+  static std::string text;
+  return text;
+}
+
+// describe("seed", 5, "kernel", 3) says "seed=5 kernel=3".
+template <class... Parts>
+void describe(const Parts&... parts) {
+  std::ostringstream text;
+  int number = 0;
+  ((text << (number == 0 ? "" : number % 2 == 0 ? " " : "=") << parts, ++number), ...);
+  current_case() = text.str();
+}
+
+inline void failed(const char* file, int line, const char* condition) {
+  std::printf("%s:%d: CHECK(%s) failed; %s\n", file, line, condition, current_case().c_str());
+  ++failures();
+}
+
 }  // namespace halfulp::tests
 
-#define CHECK(condition)                                                       \
-  do {                                                                         \
-    if (!(condition)) {                                                        \
-      std::printf("%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-      ++halfulp::tests::failures();                                            \
-    }                                                                          \
+#define CHECK(condition)                                                             \
+  do {                                                                               \
+    if (!(condition)) halfulp::tests::failed(__FILE__, __LINE__, #condition);        \
   } while (false)

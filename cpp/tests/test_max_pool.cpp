@@ -94,6 +94,10 @@ void check_case(bool channels_last, Kind kind) {
   const MaxPlan plan = plan_of(p, sizes, kind);
   const Index channels = integer(kind == Kind::small ? 16 : 1, line || wide ? 2 : 20);  // enough for vectors of them
   const Sizes in{2, channels, sizes[0], sizes[1]};
+  tests::describe("generator", 5, "dtype", name_of(dtype_of<T>), "isa", name_of(current_isa()), "kind",
+                  static_cast<int>(kind), "channels_last", channels_last, "shape", tuple_text(in.span()), "kernel",
+                  tuple_text(p.kernel), "stride", tuple_text(p.stride), "dilation", tuple_text(p.dilation), "before",
+                  tuple_text(p.before), "after", tuple_text(p.after), "ceil_mode", p.ceil_mode);
   const Sizes out{2, channels, line ? 1 : plan.axes[0].output, plan.axes.back().output};
   Array<T> x(in, channels_last), y(out, channels_last), dx(in, channels_last), y2(out, channels_last);
   const bool special = integer(0, 3) == 0;
@@ -155,6 +159,8 @@ template <class T>
 void check_bins(bool channels_last) {
   const Index channels = integer(1, 20);
   const std::vector<Axis> axes{random_bins(integer(1, 40)), random_bins(integer(1, 90))};
+  tests::describe("generator", 5, "bins of", name_of(dtype_of<T>), "isa", name_of(current_isa()), "sizes",
+                  tuple_text(std::vector<Index>{channels, axes[0].size, axes[1].size}));
   const MaxPlan plan("fractional_max_pool", axes, Ties::first, NanPolicy::propagate);
   const Sizes in{2, channels, axes[0].size, axes[1].size}, out{2, channels, axes[0].output, axes[1].output};
   Array<T> x(in, channels_last), y(out, channels_last), y2(out, channels_last), dx(in, channels_last);

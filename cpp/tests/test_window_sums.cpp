@@ -107,6 +107,10 @@ void averages_match_the_accumulator() {
     const bool include = integer(0, 1) == 1;
     const Index divisor = integer(0, 2) == 0 ? integer(1, 40) - 60 * integer(0, 1) : 0;
     const Index planes = 3, rows = axes[0].output, columns = axes[1].output;
+    tests::describe("generator", 7, "round", round, "dtype", name_of(dtype_of<T>), "isa", name_of(current_isa()), "sizes",
+                    tuple_text(spatial.span()), "kernel", tuple_text(std::vector{axes[0].kernel, axes[1].kernel}),
+                    "stride", tuple_text(std::vector{axes[0].stride, axes[1].stride}), "before",
+                    tuple_text(std::vector{axes[0].before, axes[1].before}), "include", include, "divisor", divisor);
     std::vector<T> x(static_cast<std::size_t>(planes * spatial[0] * spatial[1]));
     std::vector<T> y(static_cast<std::size_t>(planes * rows * columns));
     for (T& value : x) value = number<T>(round % 5);
@@ -124,6 +128,8 @@ void whole_planes_match_the_accumulator() {
     choose_isa(round);
     const Index planes = 300, height = integer(1, 12), width = integer(1, 12);
     const std::vector<Axis> axes = global_axes(std::vector<Index>{height, width});
+    tests::describe("generator", 7, "whole planes, round", round, "dtype", name_of(dtype_of<T>), "isa",
+                    name_of(current_isa()), "height", height, "width", width);
     std::vector<T> x(static_cast<std::size_t>(planes * height * width)), y(static_cast<std::size_t>(planes));
     for (T& value : x) value = number<T>(round % 5);
     sum_windows(average_plan(axes, false, 0), view(x, planes, height, width), view(y, planes, 1, 1));
@@ -138,6 +144,7 @@ void transposes_are_adjoint() {
     choose_isa(round);
     Sizes spatial;
     const std::vector<Axis> axes = random_axes(spatial, 2);
+    tests::describe("generator", 7, "transposes, round", round, "sizes", tuple_text(spatial.span()));
     std::vector<double> x(static_cast<std::size_t>(spatial[0] * spatial[1]));
     std::vector<double> g(static_cast<std::size_t>(axes[0].output * axes[1].output));
     std::vector<double> y(g.size()), dx(x.size());
@@ -165,6 +172,7 @@ int main() {
   whole_planes_match_the_accumulator<float>();
   whole_planes_match_the_accumulator<double>();
   whole_planes_match_the_accumulator<Float16>();
+  whole_planes_match_the_accumulator<BFloat16>();
   transposes_are_adjoint();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

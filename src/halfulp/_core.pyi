@@ -17,7 +17,15 @@ def get_isa() -> str:
     """The instruction set in use."""
 
 def set_isa(name: str) -> None:
-    """Force an instruction set; for tests."""
+    """Force an instruction set, as HALFULP_ISA does."""
+
+def engine_counts() -> dict[str, int]:
+    """
+    How many units of work each engine has done since the last reset, by its name.
+    """
+
+def reset_engine_counts() -> None:
+    """Set the counters of all engines to zero."""
 
 def get_kept_memory() -> int:
     """Bytes of former outputs and scratch that are kept for new ones."""

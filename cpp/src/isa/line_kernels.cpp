@@ -419,6 +419,94 @@ void sum_lanes_of(const LineTask<T>& task, const SumLine& line, Index o) {
   if (line.padded || task.cell_padded[o] != 0) add_padded_zeros(task.sums.sum, task.lanes);
 }
 
+// The same for neighbouring windows of Count cells, Stride apart, that touch no padding along the line: columns are
+// sums of Rows cells, and those that the next window shares are kept. Quotients are stored at once.
+template <class T, int Rows, int Count, int Stride>
+HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Index begin, Index end,
+                               const SumDivisor& divisor, T* to) {
+  constexpr int kKept = Count - Stride;
+  static_assert(kKept >= 0);
+  const SumDivisor d = divisor;
+  const bool whole = d.rest == 0.0, padded = line.padded;
+  const Index lanes = task.lanes, stride = task.cell_stride;
+  const T* rows[Rows];
+  for (int r = 0; r < Rows; ++r) rows[r] = task.source + task.rows[line.row + r] + task.first[begin] * stride;
+  double* const kept = task.sums.sum;
+  const auto column = [&](auto tag, Index at) HALFULP_IN_LINE {
+    using V = typename decltype(tag)::type;
+    V v = widened<V>(rows[0] + at);
+    for (int r = 1; r < Rows; ++r) v += widened<V>(rows[r] + at);
+    return v;
+  };
+  const auto get_kept = [&](auto tag, int k, Index lane) HALFULP_IN_LINE {
+    typename decltype(tag)::type v;
+    std::memcpy(&v, kept + k * lanes + lane, sizeof v);
+    return v;
+  };
+  for (int k = 0; k < kKept; ++k)
+    for_each_vector(lanes, [&](auto tag, Index lane) {
+      put_part(kept + k * lanes + lane, column(tag, k * stride + lane));
+    });
+  for (Index o = begin; o < end; ++o, to += task.output_stride) {
+    const auto window = [&](auto tag, Index lane) HALFULP_IN_LINE {
+      using V = typename decltype(tag)::type;
+      V columns[Count];
+      for (int k = 0; k < kKept; ++k) columns[k] = get_kept(tag, k, lane);
+      for (int k = kKept; k < Count; ++k) columns[k] = column(tag, k * stride + lane);
+      for (int k = 0; k < kKept; ++k) put_part(kept + k * lanes + lane, columns[k + Stride]);
+      V v = columns[0];
+      for (int k = 1; k < Count; ++k) v += columns[k];
+      if (padded) v += all<V>(0.0);
+      store_rounded(to + lane, whole ? V(v * all<V>(d.high)) : uneven_quotient(v, d));
+    };
+    for_each_vector(lanes, window);
+    for (auto& row : rows) row += Stride * stride;
+  }
+}
+
+template <class T>
+using SlideLanes = void (*)(const LineTask<T>&, const SumLine&, Index, Index, const SumDivisor&, T*);
+
+// Null where there is none.
+template <class T, int Count, int Stride>
+SlideLanes<T> slide_lanes_of_rows(Index rows) {
+  switch (rows) {
+    case 1: return slide_lanes<T, 1, Count, Stride>;
+    case 2: return slide_lanes<T, 2, Count, Stride>;
+    case 3: return slide_lanes<T, 3, Count, Stride>;
+    default: return nullptr;
+  }
+}
+template <class T>
+SlideLanes<T> slide_lanes_of(Index rows, Index count, Index stride) {
+  if (count == 2 && stride == 2) return slide_lanes_of_rows<T, 2, 2>(rows);
+  if (count == 3 && stride == 2) return slide_lanes_of_rows<T, 3, 2>(rows);
+  if (count == 3 && stride == 1) return slide_lanes_of_rows<T, 3, 1>(rows);
+  return nullptr;
+}
+
+// Makes outputs of a line from o on as above; how many it made.
+template <class T>
+Index slide_from(const LineTask<T>& task, const SumLine& line, Index o, Index end, const SumDivisor& divisor, T* out) {
+  if constexpr (std::is_same_v<T, double>) {
+    return 0;
+  } else {
+    constexpr Index kWorth = 4;
+    const Index* const first = task.first;
+    if (end - o < kWorth || task.step != 1 || task.cell_padded[o] != 0) return 0;
+    const Index count = task.count[o], stride = first[o + 1] - first[o];
+    const SlideLanes<T> slide = slide_lanes_of<T>(line.row_count, count, stride);
+    if (slide == nullptr) return 0;
+    Index stop = o + 1;
+    while (stop < end && task.count[stop] == count && first[stop] - first[stop - 1] == stride &&
+           task.cell_padded[stop] == 0)
+      ++stop;
+    if (stop - o < kWorth) return 0;
+    slide(task, line, o, stop, divisor, out);
+    return stop - o;
+  }
+}
+
 template <class T>
 LineContents sum_lanes(const LineTask<T>& task) {
   SlabScan<T> scan(task);
@@ -433,8 +521,15 @@ LineContents sum_lanes(const LineTask<T>& task) {
           std::memset(static_cast<void*>(out), 0, static_cast<std::size_t>(task.lanes) * sizeof(T));
           continue;
         }
+        const SumDivisor& divisor = prepared_divisor(task, divisor_of(task, line, run));
+        const Index done =
+            slide_from(task, line, task.first_output + o, task.first_output + run.end, divisor, out);
+        if (done > 0) {
+          o += done - 1;
+          continue;
+        }
         sum_lanes_of(task, line, task.first_output + o);
-        divide(task, task.sums, task.lanes, prepared_divisor(task, divisor_of(task, line, run)), out);
+        divide(task, task.sums, task.lanes, divisor, out);
       }
     }
   }

@@ -9,7 +9,7 @@
 #include "halfulp/round.hpp"
 #include "simd.hpp"
 
-#ifdef __FMA__
+#if defined(__FMA__) || defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
@@ -65,6 +65,9 @@ inline Doubles widened_vector(const BFloat16* x) {
 #if defined(HALFULP_ISA_avx512)
   const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
   return to_doubles(reinterpret<Floats>(_mm256_slli_epi32(words, 16)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i words = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)));
+  return to_doubles(reinterpret<Floats>(_mm_slli_epi32(words, 16)));
 #else
   Shorts v;
   std::memcpy(&v, x, sizeof v);
@@ -104,6 +107,9 @@ inline void store_rounded(BFloat16* out, const Doubles& q) {
   const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 #if defined(HALFULP_ISA_avx512)
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtepi32_epi16(reinterpret<__m256i>(rounded)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = reinterpret<__m128i>(rounded);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_packus_epi32(v, v));
 #else
   const Shorts v = __builtin_convertvector(rounded, Shorts);
   std::memcpy(out, &v, sizeof v);
@@ -178,7 +184,7 @@ inline V fused(const V& a, const V& b, const V& c) {
 #elif defined(HALFULP_ISA_avx2)
     return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
 #else
-    V v;
+    V v = c;
     for (Index i = 0; i < kWide; ++i) v[i] = std::fma(a[i], b[i], c[i]);
     return v;
 #endif
@@ -290,7 +296,21 @@ inline void put(const Sums& sums, Index i, const Pair<V>& v) {
   put_part(sums.low + i, v.low);
 }
 
-// The smaller and the larger of unsigned numbers; compilers do not find these instructions in a choice.
+// The smaller and the larger of magnitudes: unsigned numbers, below half their range where kAnyUnsigned is false.
+// Compilers do not find these instructions in a choice.
+#if defined(HALFULP_ISA_avx512)
+template <class Bits>
+inline constexpr bool kAnyUnsigned = true;
+#elif defined(HALFULP_ISA_avx2)
+template <class Bits>
+inline constexpr bool kAnyUnsigned = sizeof(Bits) <= 4;
+#else
+template <class Bits>
+inline constexpr bool kAnyUnsigned = false;
+#endif
+template <class V>
+using SignedLanes = Vector<int_like<std::remove_cvref_t<decltype(std::declval<V>()[0])>>>;
+
 template <class V>
 inline V smaller(const V& a, const V& b) {
 #if defined(HALFULP_ISA_avx512)
@@ -299,7 +319,17 @@ inline V smaller(const V& a, const V& b) {
   else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_min_epu32(0xffff, x, y));
   else return reinterpret<V>(_mm512_maskz_min_epu64(0xff, x, y));
 #else
-  return select(a < b, a, b);
+#if defined(HALFULP_ISA_avx2)
+  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_min_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_min_epu32(x, y));
+  else
+#elif defined(__SSE2__)
+  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_min_epi16(x, y));
+  else
+#endif
+    return select(reinterpret<SignedLanes<V>>(a) < reinterpret<SignedLanes<V>>(b), a, b);
 #endif
 }
 template <class V>
@@ -310,7 +340,17 @@ inline V larger(const V& a, const V& b) {
   else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_max_epu32(0xffff, x, y));
   else return reinterpret<V>(_mm512_maskz_max_epu64(0xff, x, y));
 #else
-  return select(a > b, a, b);
+#if defined(HALFULP_ISA_avx2)
+  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_max_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_max_epu32(x, y));
+  else
+#elif defined(__SSE2__)
+  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_max_epi16(x, y));
+  else
+#endif
+    return select(reinterpret<SignedLanes<V>>(a) > reinterpret<SignedLanes<V>>(b), a, b);
 #endif
 }
 
@@ -330,11 +370,12 @@ struct MagnitudeLanes {
   using Bits = typename format_of<T>::bits_type;
   using Lanes = Vector<Bits>;
   static constexpr Index kWidth = kLanes<Bits>;
-  static constexpr Bits kNone = static_cast<Bits>(~Bits{0}), kMask = static_cast<Bits>(kNone >> 1);
+  static constexpr Bits kMask = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1), kNone = kMask;
 
   HALFULP_IN_LINE void take(const Lanes& lanes) {
     const Lanes found = lanes & splat(kMask);
-    const Lanes less = found - splat(Bits{1});  // zero becomes the largest pattern and so does not count
+    Lanes less = found - splat(Bits{1});  // zero becomes a pattern of ones, the largest one, and so does not count
+    if constexpr (!kAnyUnsigned<Bits>) less = less & splat(kMask);
     smallest = smaller(less, smallest);
     largest = larger(found, largest);
   }
@@ -403,8 +444,12 @@ class NegativeZeroScan {
     const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
     Vector<Bits> none = none_;
     Index i = 0;
-    for (; i + kLanes<Bits> <= n; i += kLanes<Bits>) none = smaller(none, Vector<Bits>(load(bits + i) ^ sign));
-    if (i < n) none = smaller(none, Vector<Bits>(load_first(bits + i, n - i) ^ sign));
+    const auto take = [&](const Vector<Bits>& x) {
+      if constexpr (kAnyUnsigned<Bits>) none = smaller(none, Vector<Bits>(x ^ sign));
+      else none = select(x == sign, splat(Bits{0}), none);
+    };
+    for (; i + kLanes<Bits> <= n; i += kLanes<Bits>) take(load(bits + i));
+    if (i < n) take(load_first(bits + i, n - i));
     none_ = none;
   }
   bool found() const {

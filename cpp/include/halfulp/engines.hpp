@@ -1,0 +1,55 @@
+// Which engines have run: counters that tests read to see that the fast one did. cpp/README.md says what each engine is
+// for. A thread counts in a tally of its own and adds it once, when its share of a call is done.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace halfulp {
+
+// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window are single outputs.
+enum class Engine : int {
+  max_bins,              // adaptive, global and hardly overlapping windows
+  max_channels_last,     // small windows over interleaved planes
+  max_separable,         // sliding windows, one axis after the other
+  max_walk,              // cell by cell: the reference
+  max_pullback_gather,   // cells gather their cotangents in vectors
+  max_pullback_scatter,  // outputs scatter theirs one by one
+  average_planes,        // a mean of a whole plane
+  average_lines,         // one pass over the source, a line at a time
+  average_blocks,        // any plan: weights, long windows, exponents that range far
+  smooth_block,          // rows of windows in vectors
+  smooth_window,         // one output at a time, in two doubles
+  conv_gather,           // output and input products as matrix products
+  conv_winograd,         // the same for 3x3 filters, by patches
+  conv_weight,           // weight products
+  norm2,                 // square roots of sums of squares
+  count
+};
+
+inline constexpr int kEngineCount = static_cast<int>(Engine::count);
+
+std::string_view name_of(Engine engine) noexcept;
+void count_engine(Engine engine, std::int64_t units = 1) noexcept;
+std::int64_t units_of(Engine engine) noexcept;
+void reset_engine_counts() noexcept;
+
+// What one thread counts; added to the counters at its end.
+class EngineTally {
+ public:
+  EngineTally() = default;
+  EngineTally(const EngineTally&) = delete;
+  EngineTally& operator=(const EngineTally&) = delete;
+  ~EngineTally() {
+    for (std::size_t e = 0; e < units_.size(); ++e)
+      if (units_[e] != 0) count_engine(static_cast<Engine>(e), units_[e]);
+  }
+  void add(Engine engine, std::int64_t units = 1) noexcept { units_[static_cast<std::size_t>(engine)] += units; }
+
+ private:
+  std::array<std::int64_t, kEngineCount> units_{};
+};
+
+}  // namespace halfulp

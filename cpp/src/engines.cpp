@@ -1,0 +1,31 @@
+#include "halfulp/engines.hpp"
+
+#include <atomic>
+
+namespace halfulp {
+namespace {
+
+constexpr std::string_view kNames[kEngineCount] = {
+    "max_bins",      "max_channels_last", "max_separable",  "max_walk",     "max_pullback_gather",
+    "max_pullback_scatter", "average_planes", "average_lines", "average_blocks", "smooth_block",
+    "smooth_window", "conv_gather",       "conv_winograd",  "conv_weight",  "norm2"};
+
+std::atomic<std::int64_t> counts[kEngineCount];
+
+}  // namespace
+
+std::string_view name_of(Engine engine) noexcept { return kNames[static_cast<int>(engine)]; }
+
+void count_engine(Engine engine, std::int64_t units) noexcept {
+  counts[static_cast<int>(engine)].fetch_add(units, std::memory_order_relaxed);
+}
+
+std::int64_t units_of(Engine engine) noexcept {
+  return counts[static_cast<int>(engine)].load(std::memory_order_relaxed);
+}
+
+void reset_engine_counts() noexcept {
+  for (auto& count : counts) count.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace halfulp

@@ -1,0 +1,113 @@
+"""Which engine does the work: the fast one, wherever it applies, on every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import halfulp as hu
+from halfulp import _core
+from tests.corpus.generator import FORMATS, array
+
+
+def engines(call: Callable[[], Any]) -> set[str]:
+    """The engines that a call has used."""
+    _core.reset_engine_counts()
+    call()
+    return {name for name, units in _core.engine_counts().items() if units > 0}
+
+
+def pullback(op: Any, *inputs: Any) -> Callable[[], Any]:
+    output, pull = op.vjp(*inputs)
+    return lambda: pull(np.ones_like(output))
+
+
+def channels_last(x: Any) -> Any:
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+@pytest.fixture(params=_core.available_isas())
+def isa(request: Any, restore: None) -> None:
+    _core.set_isa(request.param)
+
+
+IMAGE = (2, 3, 20, 37)
+RESNET, AVERAGE = hu.MaxPool((3, 3), stride=2, padding=1), hu.AvgPool((3, 3), stride=2, padding=1)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize(
+    ("op", "forward", "back"),
+    [
+        (RESNET, "max_separable", "max_pullback_gather"),
+        (hu.MaxPool((2, 2)), "max_separable", "max_pullback_gather"),
+        (hu.MinPool((3, 3), stride=2, padding=1), "max_separable", "max_pullback_gather"),
+        (hu.MaxPool((13, 13), stride=1, padding=6), "max_separable", "max_pullback_gather"),
+        (hu.AdaptiveMaxPool((5, 4)), "max_bins", "max_pullback_scatter"),
+        (hu.GlobalMaxPool(2), "max_bins", "max_pullback_scatter"),
+        (AVERAGE, "average_lines", "average_lines"),
+        (hu.AvgPool((3, 3), stride=1, padding=1), "average_lines", "average_lines"),
+        (hu.SumPool((2, 2)), "average_lines", "average_lines"),
+        (hu.AdaptiveAvgPool((5, 4)), "average_lines", None),
+        (hu.GlobalAvgPool(2), "average_planes", "average_lines"),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, hu.Operator) else value,
+)
+def test_the_fast_engine_alone_runs(isa: None, op: Any, forward: str, back: str | None, dtype: str) -> None:
+    x = array(dtype, IMAGE, "near", 1)
+    assert engines(lambda: op(x)) == {forward}
+    if back is not None:
+        assert engines(pullback(op, x)) == {back}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_interleaved_planes_have_engines_of_their_own(isa: None, dtype: str) -> None:
+    x = channels_last(array(dtype, (2, 67, 9, 11), "near", 1))
+    assert engines(lambda: RESNET(x)) <= {"max_channels_last", "max_separable"}
+    assert engines(lambda: AVERAGE(x)) == {"average_lines"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "int64"])
+def test_integers_never_need_the_reference(isa: None, dtype: str) -> None:
+    x = array(dtype, IMAGE, "near", 1)
+    for op in (RESNET, hu.MaxPool((2, 2)), hu.MinPool((3, 3), stride=1, padding=1)):
+        assert engines(lambda op=op: op(x)) == {"max_separable"}
+
+
+def test_values_that_range_too_far_take_the_other_engine(isa: None) -> None:
+    x = array("float64", IMAGE, "wide", 1)
+    assert "average_blocks" in engines(lambda: AVERAGE(x))
+
+
+def test_smooth_max_in_vectors_leaves_few_windows(isa: None) -> None:
+    op, x = hu.SmoothMaxPool((3, 3), beta=1.0, stride=2, padding=1), array("float32", (1, 4, 32, 32), "near", 1)
+    _core.reset_engine_counts()
+    outputs = op(x).size
+    counts = _core.engine_counts()
+    assert counts["smooth_block"] > 0
+    assert counts["smooth_window"] < outputs / 100
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_filters_of_three_by_three_go_by_patches(isa: None, dtype: str) -> None:
+    x, w = array(dtype, (1, 64, 28, 28), "near", 1), array(dtype, (64, 64, 3, 3), "near", 2)
+    assert engines(lambda: hu.Conv(2, padding=1)(x, w, None)) == {"conv_winograd"}
+    assert engines(lambda: hu.Conv(2)(x, w[:, :, :1, :1], None)) == {"conv_gather"}
+
+
+def test_weights_have_an_engine_of_their_own(isa: None) -> None:
+    x, w = array("float32", (1, 4, 9, 9), "near", 1), array("float32", (5, 4, 3, 3), "near", 2)
+    assert "conv_weight" in engines(pullback(hu.Conv(2), x, w, None))
+
+
+def test_counters_count_and_can_be_reset() -> None:
+    _core.reset_engine_counts()
+    assert set(_core.engine_counts().values()) == {0}
+    x = array("float32", (5, 8, 8), "near", 1)
+    RESNET(x)
+    once = _core.engine_counts()["max_separable"]
+    RESNET(x)
+    assert _core.engine_counts()["max_separable"] == 2 * once > 0
