@@ -117,6 +117,9 @@ CONSTRAINTS: dict[str, str] = {
     "Q3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
     "Q4": "every input is bounded by numbers, the lower one not above the upper one",
     "Q5": "the alternatives of a property, multiplied out, are of limited number",
+    # Dask arrays
+    "Y1": "the sizes of a Dask array are known",
+    "Y2": "derivatives, and indices of operators that need whole planes, are of arrays in memory",
 }
 """Label -> the constraint in one sentence."""
 
