@@ -13,6 +13,7 @@ __all__ = [
     "HalfulpError",
     "ModelError",
     "PolicyError",
+    "PyramidError",
     "ShapeError",
     "TapeError",
 ]
@@ -120,6 +121,13 @@ CONSTRAINTS: dict[str, str] = {
     # Dask arrays
     "Y1": "the sizes of a Dask array are known",
     "Y2": "derivatives, and indices of operators that need whole planes, are of arrays in memory",
+    # Pyramids
+    "Y3": "the source of a pyramid is a whole Zarr array, TIFF file or .npy file of numbers",
+    "Y4": "axes are 2 to 5 different ones out of t, c, z, y, x, with y and x",
+    "Y5": "a target does not exist, or is an unfinished pyramid of the same source and options that nobody else writes",
+    "Y6": "method, factor, levels, chunks, compressor, dtype and memory are ones that a pyramid can be made with",
+    "Y7": "a pyramid that is verified has levels that are smaller than its base by whole factors",
+    "Y8": "pooling of an xarray object names its dimensions, with windows that fit the boundary",
 }
 """Label -> the constraint in one sentence."""
 
@@ -172,3 +180,7 @@ class ModelError(HalfulpError, ValueError):
 
 class CertificateError(HalfulpError, ValueError):
     """A certificate of bounds that is malformed, belongs to something else, or claims what does not hold."""
+
+
+class PyramidError(HalfulpError, ValueError):
+    """A source, target or option that no pyramid can be made from or checked with."""
