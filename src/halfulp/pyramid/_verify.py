@@ -38,7 +38,6 @@ class LevelReport:
 class _Level:
     array: Any
     report: LevelReport
-    trim: bool
 
     def compare(self, base: Any, region: tuple[slice, ...], method: str, nan: str) -> None:
         """Compare the cells whose windows begin in a region of the base."""
@@ -125,7 +124,6 @@ def _opened(target: str) -> tuple[Source, list[_Level], str | None]:
 def _level(target: str, base: Source, path: str, array: Any) -> _Level:
     """A level with its factors: the whole numbers that its shape can come from, rounded up or down."""
     factor = []
-    trim = False
     for size, cells in zip(base.shape, array.shape, strict=True):
         up = -(-size // cells)
         nearest = round(size / cells)
@@ -134,9 +132,8 @@ def _level(target: str, base: Source, path: str, array: Any) -> _Level:
             text = f"level {path} has {cells} cells for {size} of the base, which is no whole factor"
             raise PyramidError("pyramid", target, text, "Y7")
         best = min(fitting, key=lambda f: (f & (f - 1) != 0, abs(f - size / cells)))
-        trim |= cells != -(-size // best)
         factor.append(best)
-    return _Level(array, LevelReport(path, tuple(factor), tuple(array.shape)), trim)
+    return _Level(array, LevelReport(path, tuple(factor), tuple(array.shape)))
 
 
 def _powers(near: int) -> tuple[int, ...]:
