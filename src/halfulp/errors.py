@@ -44,6 +44,10 @@ CONSTRAINTS: dict[str, str] = {
     "P5": "a flag is True or False",
     # Average
     "A1": "divisor_override is None or an integer other than 0, below 2**63 in size",
+    # Element types of results
+    "N1": "dtype is None, 'same', or the name of an integer, bool or float type",
+    "N2": "the element type of the result holds every value",
+    "N3": "a derivative has the element type of its input",
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
     "S2": "the scalar has exp and log",

@@ -28,7 +28,7 @@ class Builders(MathBuilders):
         handles += [None if id is None else Handle(cast("Tape", self), id, name) for id in rest]
         return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
 
-    def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None) -> tuple[Tape, int]:
+    def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_avg_pool`.
 
         >>> import numpy as np, halfulp as hu
@@ -37,7 +37,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([1.5, 4. ])
         """
-        return self._applied(functional.adaptive_avg_pool, (x,), (output_size,), {}, name)
+        return self._applied(functional.adaptive_avg_pool, (x,), (output_size,), settings, name)
 
     def adaptive_max_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_max_pool`.
@@ -191,7 +191,7 @@ class Builders(MathBuilders):
         )
 
     def global_avg_pool(
-        self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None
+        self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.global_avg_pool`.
 
@@ -201,7 +201,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([2.66666667])
         """
-        return self._applied(functional.global_avg_pool, (x,), (ndim, keepdims), {}, name)
+        return self._applied(functional.global_avg_pool, (x,), (ndim, keepdims), settings, name)
 
     def global_lp_pool(
         self, x: int, ndim: int, p: Any, keepdims: bool = True, name: str | None = None

@@ -47,42 +47,51 @@ _sum_pool = builder(SumPool)
 _unfold = builder(Unfold)
 
 
-def adaptive_avg_pool(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.AdaptiveAvgPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and
+    element type that gets the values, and is returned.
 
     >>> adaptive_avg_pool(np.array([1.0, 2.0, 6.0]), (2,))
     array([1.5, 4. ])
     """
-    return value(_adaptive_avg_pool(None, output_size), input, out)
+    return value(_adaptive_avg_pool(None, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool1d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool1d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last axis.
 
     >>> adaptive_avg_pool1d(np.array([1.0, 2.0, 6.0]), 2)
     array([1.5, 4. ])
     """
-    return value(_adaptive_avg_pool(1, output_size), input, out)
+    return value(_adaptive_avg_pool(1, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool2d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool2d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last two axes.
 
     >>> adaptive_avg_pool2d(np.arange(6.0).reshape(2, 3), (1, None))
     array([[1.5, 2.5, 3.5]])
     """
-    return value(_adaptive_avg_pool(2, output_size), input, out)
+    return value(_adaptive_avg_pool(2, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool3d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool3d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last three axes.
 
     >>> adaptive_avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 1)
     array([[[3.5]]])
     """
-    return value(_adaptive_avg_pool(3, output_size), input, out)
+    return value(_adaptive_avg_pool(3, output_size, dtype, nan), input, out)
 
 
 def adaptive_max_pool(
@@ -142,36 +151,43 @@ def adaptive_max_pool3d(
 
 def avg_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """The mean of every window, correctly rounded over the last ``len(kernel_size)`` axes.
 
-    See :class:`halfulp.AvgPool` for what is counted. ``out`` is an array of the output's shape and element type that
-    gets the values, and is returned.
+    See :class:`halfulp.AvgPool` for what is counted, ``dtype`` and ``nan``. ``out`` is an array of the output's shape
+    and element type that gets the values, and is returned.
 
     >>> avg_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([2.5, 3. , 2.5])
     """
-    op = _avg_pool(None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last axis.
 
     >>> avg_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
     array([2.5, 2.5])
     """
-    op = _avg_pool(1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last two axes.
 
@@ -179,20 +195,25 @@ def avg_pool2d(
     array([[ 2.5,  4.5],
            [10.5, 12.5]])
     """
-    op = _avg_pool(2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last three axes.
 
     >>> avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
     array([[[3.5]]])
     """
-    op = _avg_pool(3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
@@ -368,42 +389,51 @@ def fractional_max_pool3d(
     return indices(op, input, out, (random_samples,)) if return_indices else op(input, random_samples, out=out)
 
 
-def global_avg_pool(input: Any, ndim: int, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool(
+    input: Any, ndim: int, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """The mean over the last ``ndim`` axes, correctly rounded; ``keepdims`` keeps them with size 1.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.GlobalAvgPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and
+    element type that gets the values, and is returned.
 
     >>> global_avg_pool(np.array([1.0, 5.0, 2.0]), 1)
     array([2.66666667])
     """
-    return value(_global_avg_pool(ndim, keepdims), input, out)
+    return value(_global_avg_pool(ndim, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool1d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool1d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last axis.
 
     >>> global_avg_pool1d(np.array([1.0, 5.0, 2.0]))
     array([2.66666667])
     """
-    return value(_global_avg_pool(1, keepdims), input, out)
+    return value(_global_avg_pool(1, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool2d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool2d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last two axes.
 
     >>> global_avg_pool2d(np.arange(4.0).reshape(1, 2, 2), keepdims=False)
     array([1.5])
     """
-    return value(_global_avg_pool(2, keepdims), input, out)
+    return value(_global_avg_pool(2, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool3d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool3d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last three axes.
 
     >>> global_avg_pool3d(np.arange(8.0).reshape(2, 2, 2))
     array([[[3.5]]])
     """
-    return value(_global_avg_pool(3, keepdims), input, out)
+    return value(_global_avg_pool(3, keepdims, dtype, nan), input, out)
 
 
 def global_lp_pool(input: Any, ndim: int, p: Any, keepdims: bool = True, *, out: Any = None) -> Any:
@@ -807,33 +837,34 @@ def smooth_max_pool3d(
 
 def sum_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """The sum of every window, correctly rounded over the last ``len(kernel_size)`` axes.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.SumPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
 
     >>> sum_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([5., 6., 5.])
     """
-    return value(_sum_pool(None, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(None, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last axis.
 
     >>> sum_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
     array([5., 5.])
     """
-    return value(_sum_pool(1, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(1, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last two axes.
 
@@ -841,19 +872,19 @@ def sum_pool2d(
     array([[10., 18.],
            [42., 50.]])
     """
-    return value(_sum_pool(2, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(2, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last three axes.
 
     >>> sum_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
     array([[[28.]]])
     """
-    return value(_sum_pool(3, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(3, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def unfold(
