@@ -109,7 +109,8 @@ def test_datasets() -> None:
     xr.testing.assert_identical(found, expected)
     assert found.attrs == {"a": 1}
     assert isinstance(data.chunk(x=2).halfulp.pool(x=4).max().heat.data, da.Array)
-    xr.testing.assert_identical(data.chunk(x=3).halfulp.pool(x=4).max().compute(), expected)
+    chunked = data.chunk(x=3)  # xarray's own mean of a chunked coordinate has other last bits
+    xr.testing.assert_identical(chunked.halfulp.pool(x=4).max().compute(), chunked.coarsen(x=4).max().compute())
 
 
 def test_refusals() -> None:
@@ -120,7 +121,10 @@ def test_refusals() -> None:
         (lambda: data.halfulp.pool(x=0), "pool: x=0: must be an integer >= 1 [Y8]"),
         (lambda: data.halfulp.pool(x=2.0), "pool: x=2.0: must be an integer >= 1 [Y8]"),
         (lambda: data.halfulp.pool(y=2), "pool: y=2: must divide the 7 cells; boundary='trim' cuts the rest"),
-        (lambda: data.halfulp.pool(x=2, boundary="wrap"), "pool: boundary='wrap' for x: must be one of 'exact', 'trim'"),
+        (
+            lambda: data.halfulp.pool(x=2, boundary="wrap"),
+            "pool: boundary='wrap' for x: must be one of 'exact', 'trim'",
+        ),
         (lambda: data.halfulp.pool(x=2, side="top"), "pool: side='top' for x: must be one of 'left', 'right' [Y8]"),
     ]:
         with pytest.raises(hu.HalfulpError, match=re.escape(text)):

@@ -60,16 +60,25 @@ def _what(group: Any) -> None:
     group.add_argument(
         "--factor", type=_numbers, default=2, metavar="N", help="along z, y and x (default 2), or as in z=1,y=2,x=2"
     )
-    group.add_argument("--levels", type=_levels, metavar="N", help="levels above the base; auto: until one fits a chunk")
+    group.add_argument(
+        "--levels", type=_levels, metavar="N", help="levels above the base; auto: until one fits a chunk"
+    )
     group.add_argument("--axes", metavar="NAMES", help="the source's axes, such as tczyx (default: as the source says)")
-    group.add_argument("--chunks", type=_numbers, metavar="N", help="one size for z, y and x, one per axis, or y=512,x=512")
+    group.add_argument(
+        "--chunks", type=_numbers, metavar="N", help="one size for z, y and x, one per axis, or y=512,x=512"
+    )
     group.add_argument(
         "--compressor", default="blosc", metavar="NAME", help="blosc (default), zstd, gzip or none; name:level"
     )
-    group.add_argument("--format", choices=("0.4", "0.5"), default="0.5", help="version of OME-Zarr (default %(default)s)")
+    group.add_argument(
+        "--format", choices=("0.4", "0.5"), default="0.5", help="version of OME-Zarr (default %(default)s)"
+    )
     group.add_argument("--dtype", metavar="NAME", help="element type of all levels (default: the source's)")
     group.add_argument(
-        "--nan", choices=("propagate", "ignore", "raise"), default="propagate", help="what a NaN means (default %(default)s)"
+        "--nan",
+        choices=("propagate", "ignore", "raise"),
+        default="propagate",
+        help="what a NaN means (default %(default)s)",
     )
     group.add_argument("--scale", type=_lengths, metavar="LIST", help="size of a cell, such as z=2,y=0.5,x=0.5")
     group.add_argument("--unit", metavar="NAME", help="unit of the sizes along z, y and x, such as micrometer")
@@ -178,7 +187,14 @@ def _line(report: LevelReport, method: str) -> str:
 def _bar(title: str, quiet: bool) -> Iterator[Any]:
     """A function to call with (done, total); it moves a bar where the error stream is a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

@@ -40,7 +40,10 @@ class Chunked:
         x = _checked(op, inputs)
         if not _by_parts(op):
             raise DTypeError(
-                op.name, "return_indices of a Dask array", "this operator has no indices of a Dask array; compute first", "Y2"
+                op.name,
+                "return_indices of a Dask array",
+                "this operator has no indices of a Dask array; compute first",
+                "Y2",
             )
         return build_pair(op, x, *_cut(op, x))
 

@@ -139,7 +139,9 @@ def _cells(op: Any, spatial: tuple[int, ...], place: list[int]) -> tuple[list[ra
         return real, prod(axis.counted(o) for axis, o in zip(axes, place, strict=True))
     if isinstance(op, AdaptiveOperator):
         sizes = op.spatial_output(spatial)
-        real = [range(adaptive_start(n, m, o), adaptive_end(n, m, o)) for o, n, m in zip(place, spatial, sizes, strict=True)]
+        real = [
+            range(adaptive_start(n, m, o), adaptive_end(n, m, o)) for o, n, m in zip(place, spatial, sizes, strict=True)
+        ]
     else:
         real = [range(n) for n in spatial]
     return real, prod(len(r) for r in real)

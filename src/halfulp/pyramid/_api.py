@@ -40,11 +40,9 @@ def write(
     array([[ 2.5,  4.5],
            [10.5, 12.5]])
     """
-    opened = open_source(str(source), axes)
-    plan = make_plan(opened, jobs=jobs, **options)
-    return build(
-        plan, opened, Path(target), jobs=jobs, scheduler=scheduler, overwrite=overwrite, progress=progress
-    )
+    with open_source(str(source), axes) as opened:
+        plan = make_plan(opened, jobs=jobs, **options)
+        return build(plan, opened, Path(target), jobs=jobs, scheduler=scheduler, overwrite=overwrite, progress=progress)
 
 
 def verify(

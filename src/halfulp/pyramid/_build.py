@@ -82,7 +82,11 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.done = {number for line in _lines(path) if (number := _number(line)) is not None}
         self._file = path.open("ab")
-        _lock(self._file, path)
+        try:
+            _lock(self._file, path)
+        except PyramidError:
+            self._file.close()
+            raise
         if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
             self._file.write(b"\n")
 
@@ -145,7 +149,11 @@ def build(
         total = int(np.prod(plan.counts))
         progress(len(journal.done), total)
         tiles = (tile for tile in plan.tiles() if tile.number not in journal.done)
-        run = _threads(plan, source, chunks, tiles, jobs) if scheduler is None else _cluster(plan, folder, tiles, scheduler)
+        run = (
+            _threads(plan, source, chunks, tiles, jobs)
+            if scheduler is None
+            else _cluster(plan, folder, tiles, scheduler)
+        )
         for number, loose in run:
             _merge(chunks, loose)
             journal.add(number)
@@ -215,11 +223,11 @@ def _finished(waiting: dict[Future[Loose], int]) -> Iterator[tuple[int, Loose]]:
 def _remote(text: str, folder: str, number: int) -> Loose:
     """Runs on a worker of a cluster, which sees the same files."""
     plan = Plan.from_json(text)
-    source = open_source(plan.source, plan.order)
-    if source.fingerprint != plan.fingerprint:
-        raise PyramidError("pyramid", plan.source, "is another file on this worker", "Y3")
-    index = tuple(int(i) for i in np.unravel_index(number, plan.counts))
-    return work(plan, source, Chunks(Path(folder), plan), Tile(number, plan.region(index)))
+    with open_source(plan.source, plan.order) as source:
+        if source.fingerprint != plan.fingerprint:
+            raise PyramidError("pyramid", plan.source, "is another file on this worker", "Y3")
+        index = tuple(int(i) for i in np.unravel_index(number, plan.counts))
+        return work(plan, source, Chunks(Path(folder), plan), Tile(number, plan.region(index)))
 
 
 def _cluster(plan: Plan, folder: Path, tiles: Iterator[Tile], address: str) -> Iterator[tuple[int, Loose]]:

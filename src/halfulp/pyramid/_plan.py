@@ -132,6 +132,9 @@ def make_plan(
     """Decide shapes, chunks and tiles for a source; options without a meaning are refused."""
     if method not in METHODS:
         raise PyramidError("pyramid", f"method={method!r}", f"must be one of {', '.join(METHODS)}", "Y6")
+    least = BASELINE + jobs * COPIES * (1 << 10)
+    if memory < least:
+        raise PyramidError("pyramid", f"memory={memory}", f"must be at least {least} bytes", "Y6")
     axes, shape = source.axes, source.shape
     factors = _factors(axes, factor)
     if 0 in shape:
@@ -154,9 +157,12 @@ def _stored(given: np.dtype[Any], method: str, wanted: str | None) -> np.dtype[A
     """The element type of all levels: the source's, but for sums of integers, which need more room."""
     if wanted is not None and wanted != "same":
         try:
-            return np.dtype(wanted)
+            found = np.dtype(wanted)
         except TypeError as error:
             raise PyramidError("pyramid", f"dtype={wanted!r}", "must be 'same' or the name of a dtype", "Y6") from error
+        if not np.can_cast(given, found, "safe") or found.kind not in "biuf":
+            raise PyramidError("pyramid", f"dtype={wanted!r}", f"must hold every {given}", "Y6")
+        return found
     if wanted is None and method == "sum" and given.kind in "biu":
         return np.dtype("int64" if given.kind == "i" else "uint64")
     return given
@@ -204,7 +210,12 @@ def _level(shape: tuple[int, ...], factors: tuple[int, ...], number: int) -> Lev
 
 
 def _levels(
-    shape: tuple[int, ...], factors: tuple[int, ...], count: int | None, chunks: tuple[int, ...], cells: int, memory: int
+    shape: tuple[int, ...],
+    factors: tuple[int, ...],
+    count: int | None,
+    chunks: tuple[int, ...],
+    cells: int,
+    memory: int,
 ) -> tuple[Level, ...]:
     """The base and the levels above it; without a count, until every pooled axis fits in a chunk."""
     found = [_level(shape, factors, 0)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,14 @@ class Source:
     chunks: tuple[int, ...]
     scale: dict[str, float] = field(default_factory=dict)
     unit: dict[str, str] = field(default_factory=dict)
+    file: Any = None
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -174,23 +185,49 @@ def _tiff(path: str, axes: str | None) -> Source:
         import zarr
     except ImportError as error:
         raise missing(path, error) from error
+    file: Any = None
     try:
-        file = tifffile.TiffFile(path)
-        if not file.series:
+        with _complaints() as complaints:
+            file = tifffile.TiffFile(path)
+            several = file.series
+        if complaints:
+            raise PyramidError("pyramid", path, f"is no whole TIFF file: {complaints[0]}", "Y3")
+        if not several:
             raise PyramidError("pyramid", path, "is a TIFF file without an image", "Y3")
-        series = file.series[0]
-        _whole(path, file, series)
+        series = several[0]
+        _whole(path, series)
         array: Any = zarr.open(series.aszarr(level=0), mode="r")
-    except PyramidError:
-        raise
-    except Exception as error:
+        letters = [_TIFF.get(letter, "") for letter in series.axes]
+        known = "".join(letters) if all(letters) and len(set(letters)) == len(letters) else None
+        return _made(path, array, axes, known, _stamp(Path(path)), array.chunks, **_ome(file), file=file)
+    except BaseException as error:
+        if file is not None:
+            file.close()
+        if isinstance(error, PyramidError) or not isinstance(error, Exception):
+            raise
         raise PyramidError("pyramid", path, f"is no whole TIFF file: {error}", "Y3") from error
-    letters = [_TIFF.get(letter, "") for letter in series.axes]
-    known = "".join(letters) if all(letters) and len(set(letters)) == len(letters) else None
-    return _made(path, array, axes, known, _stamp(Path(path)), array.chunks, **_ome(file))
 
 
-def _whole(path: str, file: Any, series: Any) -> None:
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """The errors that tifffile logs: it goes on with the pages that it could read, which is not the image."""
+    found: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage())
+
+    handler, logger = Handler(logging.ERROR), logging.getLogger("tifffile")
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+def _whole(path: str, series: Any) -> None:
     """Refuse a file that ends before its last strip or tile: readers fill the rest with zeros."""
     size = os.path.getsize(path)
     for number, page in enumerate(series.pages):

@@ -127,7 +127,9 @@ def _level(target: str, base: Source, path: str, array: Any) -> _Level:
     for size, cells in zip(base.shape, array.shape, strict=True):
         up = -(-size // cells)
         nearest = round(size / cells)
-        fitting = [f for f in {nearest, up, size // cells, *_powers(nearest)} if f and cells in (-(-size // f), size // f)]
+        fitting = [
+            f for f in {nearest, up, size // cells, *_powers(nearest)} if f and cells in (-(-size // f), size // f)
+        ]
         if not fitting:
             text = f"level {path} has {cells} cells for {size} of the base, which is no whole factor"
             raise PyramidError("pyramid", target, text, "Y7")
