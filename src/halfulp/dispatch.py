@@ -96,7 +96,7 @@ def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -
         value, where = indices(op, x, None, constants)
         return _inputs.filled(op, _inputs.as_output(op, out), value), where
     if type(x) is not np.ndarray and (lazy := _traced((x, *constants))) is not None and hasattr(lazy, "indices"):
-        return lazy.indices(op, (x, *constants))  # type: ignore[no-any-return]
+        return lazy.indices(op, (x, *constants), indices)  # type: ignore[no-any-return]
     if _for_kernels(op, (x,)):
         return kernels.forward_with_indices(op, x, *constants)
     return spec.forward(op, x, *constants), spec.indices(op, x, *constants)

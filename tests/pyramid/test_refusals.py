@@ -1,4 +1,4 @@
-"""Sources that are broken, targets that exist and options without a meaning: told by name, and nothing is left behind."""
+"""Sources that are broken, targets that exist, options without a meaning: told by name, and nothing is left behind."""
 
 from __future__ import annotations
 

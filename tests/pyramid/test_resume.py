@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from halfulp.pyramid import _store
 from halfulp.cli import main
 write = _store.Chunks.write
 def slowly(*arguments):
-    time.sleep(0.002)
+    time.sleep(0.005)
     write(*arguments)
 _store.Chunks.write = slowly
 sys.exit(main(sys.argv[1:]))
@@ -55,16 +56,19 @@ def test_killed_at_random_moments(tmp_path: Path, image: Any) -> None:
     rng, target, killed = random.Random(7), tmp_path / "x.zarr", 0
     command = [sys.executable, "-c", SLOW, "pyramid", str(tmp_path / "x.npy"), str(target), "--axes", "cyx", *WORDS]
     state = _build.partial_of(target) / _build.STATE / "done"
-    for _ in range(kills()):
+    while killed < kills():
         before = state.stat().st_size if state.exists() else 0
         process = subprocess.Popen(command)
         while process.poll() is None and (not state.exists() or state.stat().st_size <= before):
             time.sleep(0.001)
         time.sleep(rng.random() * 0.05)
         process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        code = process.wait()
+        killed += code == -signal.SIGKILL
         assert target.exists() or not (_build.partial_of(target) / "zarr.json").exists()
-    assert killed >= 3
+        assert code in (0, -signal.SIGKILL)
+        if target.exists():  # it was done before the signal came: once more
+            shutil.rmtree(target)
     assert subprocess.run(command, check=False).returncode == 0
     assert files_of(target) == files_of(tmp_path / "whole.zarr")
     assert_is_pyramid_of(target, image, plan)

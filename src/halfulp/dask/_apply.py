@@ -10,13 +10,13 @@ import dask.array as da
 import numpy as np
 
 from halfulp.dask._cuts import Part, cut_bins, cut_transposed, cut_whole, cut_window
-from halfulp.dask._graph import Fitted, build, build_pair, meta_of, one_block, with_padding
+from halfulp.dask._graph import Fitted, build, build_pair, meta_of, with_padding
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.records import Operator
+from halfulp.records._window import WindowOperator
 from halfulp.records.adaptive_pool import AdaptiveOperator
 from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.unfold import PatchOperator
-from halfulp.records._window import WindowOperator
 
 __all__ = ["Chunked"]
 
@@ -35,17 +35,13 @@ class Chunked:
         return _planes(op, (x, *inputs[1:]))
 
     @staticmethod
-    def indices(op: Operator, inputs: tuple[Any, ...]) -> tuple[Any, Any]:
-        """The value of a hard max and its flat indices, as two Dask arrays."""
+    def indices(op: Operator, inputs: tuple[Any, ...], plain: Any) -> tuple[Any, Any]:
+        """The value of a hard max and its flat indices, as two Dask arrays; ``plain`` gives both of an array in memory."""
         x = _checked(op, inputs)
         if not _by_parts(op):
-            raise DTypeError(
-                op.name,
-                "return_indices of a Dask array",
-                "this operator has no indices of a Dask array; compute first",
-                "Y2",
-            )
-        return build_pair(op, x, *_cut(op, x))
+            text = "this operator has no indices of a Dask array; compute first"
+            raise DTypeError(op.name, "return_indices of a Dask array", text, "Y2")
+        return build_pair(op, x, *_cut(op, x), plain)
 
     @staticmethod
     def __halfulp_jvp__(op: Operator, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
@@ -121,7 +117,7 @@ def _planes(op: Any, inputs: tuple[Any, ...]) -> Any:
     shape = op.output_shape(*(tuple(np.shape(value)) for value in inputs))
     arrays = [value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1) for value in inputs]
     leading = arrays[0].ndim - _plane_rank(op)
-    fixed = [a.rechunk({axis: -1 for axis in range(leading, a.ndim)}) for a in arrays]
+    fixed = [a.rechunk(dict.fromkeys(range(leading, a.ndim), -1)) for a in arrays]
     first = fixed[0]
     others = [a.rechunk({axis: first.chunks[axis] for axis in range(leading)}) for a in fixed[1:]]
     stand_ins = [np.empty((0, *a.shape[leading:]), a.dtype) for a in fixed]

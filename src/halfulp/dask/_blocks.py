@@ -51,10 +51,11 @@ def run(block: Block, pieces: Any, *others: Any) -> Any:
     return value if block.wanted is None else value[(..., *block.wanted)]
 
 
-def run_with_indices(block: Block, pieces: Any) -> tuple[Any, Any]:
-    """The value of a hard max, and the flat indices of its cells in the planes of the whole array."""
-    from halfulp.dispatch import indices
+def run_with_indices(block: Block, pieces: Any, indices: Any) -> tuple[Any, Any]:
+    """The value of a hard max, and the flat indices of its cells in the planes of the whole array.
 
+    ``indices`` is the function of that name in ``dispatch``, a layer above.
+    """
     x = joined(pieces)
     try:
         value, where = indices(block.op, x)

@@ -41,12 +41,14 @@ def build(
     return Array(HighLevelGraph.from_collections(name, graph, [x, *sources]), name, chunks, meta=meta)
 
 
-def build_pair(op: Operator, x: Any, parts: Sequence[list[Part]], fitted: Fitted, meta: Any) -> tuple[Any, Any]:
+def build_pair(
+    op: Operator, x: Any, parts: Sequence[list[Part]], fitted: Fitted, meta: Any, indices: Any
+) -> tuple[Any, Any]:
     """Dask arrays of the values and of their flat indices; a block computes both at once."""
     token = tokenize(repr(op), x.name, x.chunks)
     both, names = f"{op.name}-both-{token}", (f"{op.name}-{token}-value", f"{op.name}-{token}-indices")
     graph: dict[Any, Any] = {}
-    chunks = _fill(graph, both, both, op, x, parts, fitted, blocks.run_with_indices, (), False)
+    chunks = _fill(graph, both, both, op, x, parts, fitted, blocks.run_with_indices, (indices,), False)
     layer = HighLevelGraph.from_collections(both, graph, [x])
     found = []
     for place, name in enumerate(names):
@@ -111,7 +113,9 @@ def _fill(
     rows: list[list[tuple[Part, list[tuple[int, int, int]]]]] = []
     for axis, sizes in enumerate(x.chunks):
         if axis < leading:
-            rows.append([(Part(n, a, a + n), [(i, 0, n)]) for i, (n, a) in enumerate(zip(sizes, ends[axis]))])
+            rows.append(
+                [(Part(n, a, a + n), [(i, 0, n)]) for i, (n, a) in enumerate(zip(sizes, ends[axis], strict=False))]
+            )
         elif axis < leading + channels:
             rows.append([(Part(sum(sizes), 0, sum(sizes)), [(i, 0, n) for i, n in enumerate(sizes)])])
         else:
@@ -119,7 +123,7 @@ def _fill(
     sizes = x.shape[x.ndim - rank :]
     known: dict[tuple[Part, ...], tuple[Operator, tuple[slice, ...] | None]] = {}
     for index in product(*(range(len(row)) for row in rows)):
-        chosen = [row[i] for row, i in zip(rows, index)]
+        chosen = [row[i] for row, i in zip(rows, index, strict=True)]
         spatial = tuple(part for part, _ in chosen[x.ndim - rank :])
         if spatial not in known:
             wanted = tuple(slice(p.skip, p.skip + p.count) for p in spatial)

@@ -6,7 +6,6 @@ whose chunks are all written; a line counts only if it is whole itself.
 
 from __future__ import annotations
 
-import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -242,7 +241,7 @@ def _cluster(plan: Plan, folder: Path, tiles: Iterator[Tile], address: str) -> I
         client = make(address, timeout=10)
     except (OSError, ValueError) as error:
         raise PyramidError("pyramid", f"scheduler={address!r}", str(error), "Y6") from error
-    text, place = plan.to_json(), os.path.abspath(folder)
+    text, place = plan.to_json(), str(folder.resolve())
     with client:
         several = max(2, 2 * sum(client.nthreads().values()))
         each: Any = distributed.as_completed()

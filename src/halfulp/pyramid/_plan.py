@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
-from math import ceil, lcm, prod
+from math import lcm, prod
 from typing import Any
 
 import numpy as np
@@ -181,7 +181,7 @@ def _factors(axes: str, factor: int | dict[str, int]) -> tuple[int, ...]:
 
 
 def _chunks(axes: str, shape: tuple[int, ...], wanted: Any, stored: tuple[int, ...]) -> tuple[int, ...]:
-    """The target's chunks: as asked for, as the source has them if those are of a usual size, else about a million cells."""
+    """The target's chunks: as asked for, as the source has them if of a usual size, else about a million cells."""
     plain = {"t": 1, "c": 1, "z": 1, "y": 1024, "x": 1024}
     if wanted is None:
         kept = 2**16 <= prod(stored) <= 2**23 and stored != shape
@@ -256,4 +256,4 @@ def _tile(
         # The axis with the fewest windows of the coarsest level in a tile, the last of them: chunks become whole early.
         axis = min(reversed(smaller), key=lambda i: tile[i] / (window[i] * chunks[i]))
         tile[axis] *= 2
-    return tuple(int(ceil(t)) for t in tile)
+    return tuple(tile)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -229,7 +228,7 @@ def _complaints() -> Iterator[list[str]]:
 
 def _whole(path: str, series: Any) -> None:
     """Refuse a file that ends before its last strip or tile: readers fill the rest with zeros."""
-    size = os.path.getsize(path)
+    size = Path(path).stat().st_size
     for number, page in enumerate(series.pages):
         if page is None:
             raise PyramidError("pyramid", path, f"page {number} of {len(series.pages)} is missing", "Y3")

@@ -19,7 +19,6 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import xarray as xr
-
 from halfulp.xarray._pool import Pool
 
 __all__ = ["Accessor", "Pool"]

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
+import xarray as xr
 from halfulp import functional
 from halfulp.errors import PolicyError, ShapeError
 from halfulp.records._base import is_integer
@@ -47,7 +47,7 @@ class Pool:
         return f"Pool({', '.join(f'{name}={window}' for name, window in self._windows.items())})"
 
     def mean(self, *, dtype: Any = None, nan: str = "ignore", keep_attrs: bool | None = None) -> Any:
-        """The mean of every block. Integers become float64, as in xarray, unless ``dtype`` says ``"same"`` or another."""
+        """The mean of every block. Integers become float64, as in xarray, unless ``dtype`` says otherwise."""
 
         def reduce(x: Any, kernel: tuple[int, ...]) -> Any:
             given = dtype if dtype is not None or x.dtype.kind == "f" else "float64"
@@ -56,7 +56,7 @@ class Pool:
         return self._reduced(reduce, keep_attrs)
 
     def sum(self, *, dtype: Any = None, nan: str = "ignore", keep_attrs: bool | None = None) -> Any:
-        """The sum of every block. Integers become int64 or uint64 unless ``dtype`` says otherwise; none wraps around."""
+        """The sum of every block. Integers become int64 or uint64 unless ``dtype`` says otherwise."""
 
         def reduce(x: Any, kernel: tuple[int, ...]) -> Any:
             wide = {"f": None, "u": "uint64"}.get(x.dtype.kind, "int64")
