@@ -36,7 +36,7 @@ class Chunked:
 
     @staticmethod
     def indices(op: Operator, inputs: tuple[Any, ...], plain: Any) -> tuple[Any, Any]:
-        """The value of a hard max and its flat indices, as two Dask arrays; ``plain`` gives both of an array in memory."""
+        """The value of a hard max and its flat indices, as two Dask arrays; ``plain`` gives both in memory."""
         x = _checked(op, inputs)
         if not _by_parts(op):
             text = "this operator has no indices of a Dask array; compute first"
