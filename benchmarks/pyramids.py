@@ -1,7 +1,7 @@
 """Pyramids by other tools, and what ``halfulp pyramid --verify`` finds in them: figures and picture of the how-to.
 
-``python -m benchmarks.pyramids`` writes ``docs/assets/pyramids.json`` and ``docs/assets/pyramids.svg``; with ``--again``
-only the picture, from the figures that are there. It needs ome-zarr and tensorstore.
+``python -m benchmarks.pyramids`` writes ``docs/assets/pyramids.json`` and ``docs/assets/pyramids.svg``;
+with ``--again`` only the picture, from the figures that are there. It needs ome-zarr and tensorstore.
 """
 
 from __future__ import annotations

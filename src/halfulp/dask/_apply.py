@@ -62,7 +62,8 @@ def _checked(op: Operator, inputs: tuple[Any, ...]) -> Any:
     """The first input as a Dask array whose sizes are known."""
     given = [value for value in inputs if value is not None]
     if not given or inputs[0] is None:
-        op.output_shape(*(None if value is None else np.shape(value) for value in inputs))
+        shapes: Any = [None if value is None else np.shape(value) for value in inputs]
+        op.output_shape(*shapes)
     for value in given:
         if isinstance(value, da.Array) and any(n != n for n in value.shape):
             text = "sizes must be known: call compute_chunk_sizes() first"
@@ -88,7 +89,8 @@ def _cut(op: Any, x: Any) -> tuple[list[list[Part]], Fitted, Any]:
     if isinstance(op, AdaptiveOperator):
         sizes = op.spatial_output(spatial)
         parts = [cut_bins(n, m, c) for n, m, c in zip(spatial, sizes, chunks, strict=True)]
-        return parts, lambda found: replace(op, output_size=tuple(p.count for p in found)), meta
+        adaptive: Any = op
+        return parts, lambda found: replace(adaptive, output_size=tuple(p.count for p in found)), meta
     parts = [cut_window(axis, c) for axis, c in zip(op.axes(spatial), chunks, strict=True)]
     return parts, with_padding(op), meta
 

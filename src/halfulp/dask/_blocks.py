@@ -48,7 +48,7 @@ def run(block: Block, pieces: Any, *others: Any) -> Any:
         value = block.op(x, *others)
     except PolicyError as error:
         raise _placed(error, block, x) from None
-    return value if block.wanted is None else value[(..., *block.wanted)]
+    return value if block.wanted is None else _wanted(value, block.wanted)
 
 
 def run_with_indices(block: Block, pieces: Any, indices: Any) -> tuple[Any, Any]:
@@ -62,11 +62,17 @@ def run_with_indices(block: Block, pieces: Any, indices: Any) -> tuple[Any, Any]
     except PolicyError as error:
         raise _placed(error, block, x) from None
     if block.wanted is not None:
-        value, where = value[(..., *block.wanted)], where[(..., *block.wanted)]
+        value, where = _wanted(value, block.wanted), _wanted(where, block.wanted)
     rank = len(block.sizes)
     position = np.unravel_index(np.maximum(where, 0), x.shape[x.ndim - rank :])
     places = tuple(p + start for p, start in zip(position, block.origin[len(block.origin) - rank :], strict=True))
     return value, np.where(where < 0, -1, np.ravel_multi_index(places, block.sizes))
+
+
+def _wanted(value: Any, spatial: tuple[slice, ...]) -> Any:
+    """The part of the last axes that is wanted."""
+    index = (Ellipsis, *spatial)
+    return value[index]
 
 
 def _placed(error: PolicyError, block: Block, x: Any) -> PolicyError:

@@ -52,7 +52,7 @@ def build_pair(
     layer = HighLevelGraph.from_collections(both, graph, [x])
     found = []
     for place, name in enumerate(names):
-        items = {(name, *key[1:]): (_item, key, place) for key in graph if key[0] == both}
+        items: dict[Any, Any] = {(name, *key[1:]): (_item, key, place) for key in graph if key[0] == both}
         whole = HighLevelGraph({**layer.layers, name: items}, {**layer.dependencies, name: {both}})
         found.append(Array(whole, name, chunks, meta=meta if place == 0 else np.empty((0,) * x.ndim, np.int64)))
     return found[0], found[1]
@@ -131,7 +131,8 @@ def _fill(
         fit, wanted_here = known[spatial]
         block = blocks.Block(fit, wanted_here, tuple(part.lo for part, _ in chosen), sizes)
         nested = _nested(graph, token, x, [found for _, found in chosen], ())
-        graph[(name, *index)] = (function, block, nested, *others)
+        key = (name, *index)
+        graph[key] = (function, block, nested, *others)
     return tuple(tuple(part.count for part, _ in row) for row in rows)
 
 

@@ -54,7 +54,8 @@ class Source:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type in native byte order."""
-        return np.dtype(self.array.dtype).newbyteorder("=")
+        found: np.dtype[Any] = np.dtype(self.array.dtype).newbyteorder("=")
+        return found
 
     def read(self, region: tuple[slice, ...]) -> Any:
         """A region as a new array in memory; what cannot be read or decoded is an error that names it."""
@@ -152,10 +153,11 @@ def _zarr(path: str, axes: str | None) -> Source:
         node: Any = zarr.open(path, mode="r")
     except Exception as error:
         raise PyramidError("pyramid", path, f"is no Zarr array or group: {error}", "Y3") from error
-    known, more, array = None, {}, node
+    known, array = None, node
+    more: dict[str, Any] = {}
     files = [Path(path)]
     if isinstance(node, zarr.Group):
-        attributes = dict(node.attrs)
+        attributes: Any = dict(node.attrs)
         scales = attributes.get("ome", attributes).get("multiscales") or ()
         if not scales:
             text = f"is a group without multiscales; name one of its arrays: {', '.join(sorted(node.array_keys()))}"

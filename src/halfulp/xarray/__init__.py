@@ -52,4 +52,6 @@ class Accessor:
         >>> data.halfulp.pool(x=2, boundary="pad").mean().values
         array([1., 4.])
         """
-        return Pool(self._data, {**(windows or {}), **more}, boundary, side, coord_func)
+        named: dict[Hashable, int] = {**(windows or {})}
+        named.update(more)
+        return Pool(self._data, named, boundary, side, coord_func)

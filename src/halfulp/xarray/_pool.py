@@ -134,7 +134,7 @@ class Pool:
         return xr.Variable(variable.dims, result[order] if turned else result, attrs)
 
 
-def _policy(x: Any, nan: str) -> dict[str, str]:
+def _policy(x: Any, nan: str) -> dict[str, Any]:
     return {"nan": nan} if np.dtype(x.dtype).kind == "f" else {}
 
 
