@@ -48,6 +48,7 @@ CONSTRAINTS: dict[str, str] = {
     "N1": "dtype is None, 'same', or the name of an integer, bool or float type",
     "N2": "the element type of the result holds every value",
     "N3": "a derivative has the element type of its input",
+    "N4": "a mode is that of numbers that can be told apart",
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
     "S2": "the scalar has exp and log",

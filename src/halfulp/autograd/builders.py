@@ -329,6 +329,33 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.max_unpool2d, (x, indices), (kernel_size, stride, padding), settings, name)
 
+    def median_pool(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.median_pool`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 4.0, 2.0, 3.0]))
+        >>> tape, y = tape.median_pool(x, (2,), stride=1)
+        >>> tape.value(y)
+        array([2.5, 3. , 2.5])
+        """
+        return self._applied(functional.median_pool, (x,), (kernel_size, stride, padding), settings, name)
+
+    def median_pool2d(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.median_pool2d`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.arange(16.0).reshape(4, 4))
+        >>> tape, y = tape.median_pool2d(x, 2)
+        >>> tape.value(y)
+        array([[ 2.5,  4.5],
+               [10.5, 12.5]])
+        """
+        return self._applied(functional.median_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
     def min_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
@@ -355,6 +382,33 @@ class Builders(MathBuilders):
                [ 8., 10.]])
         """
         return self._applied(functional.min_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
+    def mode_pool(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mode_pool`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 4.0, 2.0, 3.0]))
+        >>> tape, y = tape.mode_pool(x, (2,), stride=1)
+        >>> tape.value(y)
+        array([1., 2., 2.])
+        """
+        return self._applied(functional.mode_pool, (x,), (kernel_size, stride, padding), settings, name)
+
+    def mode_pool2d(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mode_pool2d`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.arange(16.0).reshape(4, 4))
+        >>> tape, y = tape.mode_pool2d(x, 2)
+        >>> tape.value(y)
+        array([[ 0.,  2.],
+               [ 8., 10.]])
+        """
+        return self._applied(functional.mode_pool2d, (x,), (kernel_size, stride, padding), settings, name)
 
     def smooth_max_pool(
         self, x: int, kernel_size: Any, beta: Any, stride: Any = None, padding: Any = 0, name: str | None = None,

@@ -10,7 +10,8 @@ from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.records import (
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, LpPool, MaxPool, MaxUnpool, MinPool, SmoothMaxPool, SumPool, Unfold
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, LpPool, MaxPool, MaxUnpool, MedianPool, MinPool, ModePool,
+    SmoothMaxPool, SumPool, Unfold
 )
 
 __all__ = [
@@ -22,9 +23,10 @@ __all__ = [
     "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
     "global_min_pool3d", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "min_pool", "min_pool1d", "min_pool2d",
-    "min_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool",
-    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
@@ -41,7 +43,9 @@ _global_min_pool = builder(GlobalMinPool)
 _lp_pool = builder(LpPool)
 _max_pool = builder(MaxPool)
 _max_unpool = builder(MaxUnpool)
+_median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
+_mode_pool = builder(ModePool)
 _smooth_max_pool = builder(SmoothMaxPool)
 _sum_pool = builder(SumPool)
 _unfold = builder(Unfold)
@@ -727,6 +731,58 @@ def max_unpool3d(
     return _max_unpool(3, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
+def median_pool(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """The median of the real cells of every window, of an even number the mean of the middle two.
+
+    See :class:`halfulp.MedianPool` for ``nan``. ``out`` is an array of the output's shape and element type that gets
+    the values, and is returned.
+
+    >>> median_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
+    array([2.5, 3. , 2.5])
+    """
+    return value(_median_pool(None, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last axis.
+
+    >>> median_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
+    array([2.5, 2.5])
+    """
+    return value(_median_pool(1, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last two axes.
+
+    >>> median_pool2d(np.arange(16.0).reshape(4, 4), 2)
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]])
+    """
+    return value(_median_pool(2, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last three axes.
+
+    >>> median_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
+    array([[[3.5]]])
+    """
+    return value(_median_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
 def min_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False, *, ties: str = "first", nan: str = "propagate", out: Any = None
@@ -782,6 +838,58 @@ def min_pool3d(
     """
     op = _min_pool(3, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
     return indices(op, input, out) if return_indices else value(op, input, out)
+
+
+def mode_pool(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """The most frequent value of every window's real cells, the smallest if there are several.
+
+    See :class:`halfulp.ModePool` for ``nan``. ``out`` is an array of the output's shape and element type that gets
+    the values, and is returned.
+
+    >>> mode_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
+    array([1., 2., 2.])
+    """
+    return value(_mode_pool(None, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last axis.
+
+    >>> mode_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
+    array([1., 2.])
+    """
+    return value(_mode_pool(1, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last two axes.
+
+    >>> mode_pool2d(np.arange(16.0).reshape(4, 4), 2)
+    array([[ 0.,  2.],
+           [ 8., 10.]])
+    """
+    return value(_mode_pool(2, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last three axes.
+
+    >>> mode_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
+    array([[[0.]]])
+    """
+    return value(_mode_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
 
 
 def smooth_max_pool(

@@ -29,7 +29,9 @@ from halfulp.spec import (
     lp_pool,
     max_pool,
     max_unpool,
+    median_pool,
     min_pool,
+    mode_pool,
     smooth_max_pool,
     sum_pool,
     unfold,
@@ -79,6 +81,8 @@ register(records.GlobalMaxPool, global_pool.MAX_RULE)
 register(records.SumPool, sum_pool.RULE)
 register(records.MinPool, min_pool.RULE)
 register(records.GlobalMinPool, min_pool.GLOBAL_RULE)
+register(records.MedianPool, median_pool.RULE)
+register(records.ModePool, mode_pool.RULE)
 register(records.Unfold, unfold.UnfoldRule)
 register(records.Fold, unfold.FoldRule)
 register(records.MaxUnpool, max_unpool)
