@@ -1,5 +1,7 @@
 // The average family for Python: one object per record, which remembers the plans of recent shapes.
 #include "halfulp/avg_pool.hpp"
+#include "halfulp/integer_average.hpp"
+#include "halfulp/present_average.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -25,6 +27,15 @@ ArrayView with_unit_axes(const ArrayView& view, int count) {
     extended.strides.push_back(static_cast<Index>(item_size(view.dtype)));
   }
   return extended;
+}
+
+constexpr const char* kGiveDType =
+    "must be float16, bfloat16, float32 or float64; convert with astype, or give dtype='same' or another dtype";
+
+DType dtype_named(const std::string& name) {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+  throw std::logic_error("halfulp: no element type has this name");
 }
 
 class AvgPullback {
@@ -61,6 +72,44 @@ class AvgPullback {
   bool keepdims_;
 };
 
+// The pullback of an average over the cells that are numbers: it keeps which these are, and the windows' divisors.
+class PresentPullback {
+ public:
+  PresentPullback(std::string name, std::shared_ptr<const AveragePlan> plan, Counting counting, const ArrayView& x,
+                  Sizes output_shape, bool keepdims)
+      : name_(std::move(name)),
+        plan_(std::move(plan)),
+        input_like_(x),
+        output_shape_(output_shape),
+        keepdims_(keepdims),
+        numbers_(numbers_of(x)),
+        divisors_(present_divisors(plan_->axes, counting, x)) {
+    input_like_.data = nullptr;
+  }
+
+  nb::object operator()(nb::handle cotangent) const {
+    const InputArray g = take_matching(cotangent, name_.c_str(), "cotangent", output_shape_, input_like_.dtype, "I5");
+    check_memory(name_, "input", input_like_.shape, input_like_.dtype);
+    OutputArray dx = new_output(input_like_.shape, input_like_.dtype, input_like_);
+    if (input_like_.count() == 0) return std::move(dx.owner);
+    {
+      const KernelScope scope;
+      const ArrayView view = keepdims_ ? g.view : with_unit_axes(g.view, static_cast<int>(plan_->axes.size()));
+      spread_present(plan_->axes, divisors_, numbers_, view, dx.view);
+    }
+    return std::move(dx.owner);
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const AveragePlan> plan_;
+  ArrayView input_like_;
+  Sizes output_shape_;
+  bool keepdims_;
+  std::vector<char> numbers_;
+  std::vector<Index> divisors_;
+};
+
 class AvgOperator {
  public:
   using MakeAxes = std::function<std::vector<Axis>(std::span<const Index>)>;
@@ -77,9 +126,56 @@ class AvgOperator {
 
   // As forward, in `out` if that can be filled as it lies.
   nb::object forward_into(nb::handle input, nb::handle out) const {
-    Call call = begin(take_float_input(input, name_.c_str(), "input"), out);
+    Call call = begin(take_float_input(input, name_.c_str(), "input", kGiveDType), out);
     run(call);
     return std::move(call.output.owner);
+  }
+
+  // The mean of integers, rounded once to the type of this name; (output, flat index of what does not fit or -1).
+  nb::tuple forward_as(nb::handle input, const std::string& dtype, nb::handle out) const {
+    const nb::handle given = out.is_none() ? nb::handle() : out;
+    Call call = begin(take_input(input, name_.c_str(), "input"), given, dtype_named(dtype));
+    if (is_float(call.x.view.dtype)) throw std::logic_error("halfulp: forward_as takes integers");
+    Index wrong = -1;
+    {
+      const KernelScope scope;
+      const ArrayView& view = call.output.view;
+      wrong = average_integers(name_, call.plan->axes, count_include_pad_, divisor_, call.x.view,
+                               keepdims_ ? view : with_unit_axes(view, ndim_));
+    }
+    return nb::make_tuple(call.output.owner, wrong);
+  }
+
+  // The average over the cells that are numbers.
+  nb::object present_forward(nb::handle input, nb::handle out) const {
+    const nb::handle given = out.is_none() ? nb::handle() : out;
+    Call call = begin(take_float_input(input, name_.c_str(), "input"), given);
+    run(call);
+    complete(call);
+    return std::move(call.output.owner);
+  }
+
+  nb::tuple present_jvp(nb::handle input, nb::handle tangent) const {
+    InputArray x = take_float_input(input, name_.c_str(), "input");
+    Call t = begin(take_matching(tangent, name_.c_str(), "tangent", x.view.shape, x.view.dtype, "I4"));
+    Call call = begin(std::move(x));
+    run(call);
+    run(t);
+    {
+      const KernelScope scope;
+      const ArrayView y = spatial(call.output.view), dy = spatial(t.output.view);
+      average_present(call.plan->axes, counting(), call.x.view, y, &t.x.view, &dy);
+    }
+    return nb::make_tuple(call.output.owner, t.output.owner);
+  }
+
+  nb::tuple present_vjp(nb::handle input) const {
+    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+    run(call);
+    complete(call);
+    return nb::make_tuple(call.output.owner,
+                          std::make_unique<PresentPullback>(name_, call.plan, counting(), call.x.view,
+                                                            call.output.view.shape, keepdims_));
   }
 
   // The same of the magnitudes of an input that is C-ordered.
@@ -116,7 +212,7 @@ class AvgOperator {
     OutputArray output;
   };
 
-  Call begin(InputArray x, nb::handle out = {}) const {
+  Call begin(InputArray x, nb::handle out = {}, std::optional<DType> target = {}) const {
     check_rank(name_, x.view.shape, ndim_);
     Call call{std::move(x), nullptr, {}};
     const ArrayView& view = call.x.view;
@@ -127,12 +223,22 @@ class AvgOperator {
       check_plan_memory(name_, axes);
       return average_of(std::move(axes), count_include_pad_, divisor_);
     });
-    const Sizes shape = output_shape(name_, view.shape, call.plan->axes, view.dtype);
-    if (!out) check_memory(name_, "output", shape, view.dtype);
+    const DType dtype = target.value_or(view.dtype);
+    const Sizes shape = output_shape(name_, view.shape, call.plan->axes, dtype);
+    if (!out) check_memory(name_, "output", shape, dtype);
     const auto leading = static_cast<std::size_t>(shape.size() - ndim_);
-    call.output = keepdims_ ? new_output(shape, view.dtype, view, out)
-                            : new_output(Sizes(shape.span().first(leading)), view.dtype, out);
+    call.output = keepdims_ ? new_output(shape, dtype, view, out)
+                            : new_output(Sizes(shape.span().first(leading)), dtype, out);
     return call;
+  }
+
+  Counting counting() const { return {count_include_pad_, divisor_}; }
+
+  ArrayView spatial(const ArrayView& view) const { return keepdims_ ? view : with_unit_axes(view, ndim_); }
+
+  void complete(const Call& call) const {
+    const KernelScope scope;
+    average_present(call.plan->axes, counting(), call.x.view, spatial(call.output.view));
   }
 
   void run(const Call& call) const {
@@ -176,10 +282,16 @@ std::unique_ptr<AvgOperator> global(std::string name, int ndim, bool keepdims) {
 void register_avg_pool(nb::module_& module) {
   nb::class_<AvgPullback>(module, "AvgPullback", "From an output cotangent to the input's; None if it must be exact.")
       .def("__call__", &AvgPullback::operator(), nb::arg("cotangent"));
+  nb::class_<PresentPullback>(module, "PresentPullback", "From an output cotangent to that of the cells with numbers.")
+      .def("__call__", &PresentPullback::operator(), nb::arg("cotangent"));
   nb::class_<AvgOperator>(module, "AvgOperator", "An average over windows, ready to run.")
       .def("forward", &AvgOperator::forward, nb::arg("x"))
       .def("forward_magnitudes", &AvgOperator::forward_magnitudes, nb::arg("x"))
       .def("forward_into", &AvgOperator::forward_into, nb::arg("x"), nb::arg("out"))
+      .def("forward_as", &AvgOperator::forward_as, nb::arg("x"), nb::arg("dtype"), nb::arg("out").none())
+      .def("present_forward", &AvgOperator::present_forward, nb::arg("x"), nb::arg("out").none())
+      .def("present_jvp", &AvgOperator::present_jvp, nb::arg("x"), nb::arg("tangent"))
+      .def("present_vjp", &AvgOperator::present_vjp, nb::arg("x"))
       .def("jvp", &AvgOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &AvgOperator::vjp, nb::arg("x"));
   module.def("avg_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),

@@ -38,6 +38,7 @@ void register_conv(nanobind::module_& module);
 void register_xla(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
 void register_avg_pool(nanobind::module_& module);
+void register_order_pool(nanobind::module_& module);
 void register_smooth_max_pool(nanobind::module_& module);
 void register_patches(nanobind::module_& module);
 void register_fractional_max_pool(nanobind::module_& module);

@@ -235,11 +235,14 @@ InputArray take_input(nb::handle object, const char* operator_name, const char* 
   return take(object, operator_name, what, "must be float16, bfloat16, float32, float64, an integer type or bool");
 }
 
-InputArray take_float_input(nb::handle object, const char* operator_name, const char* what) {
+InputArray take_float_input(nb::handle object, const char* operator_name, const char* what, const char* rule) {
   InputArray input = take(object, operator_name, what, "must be float16, bfloat16, float32 or float64");
   if (!is_float(input.view.dtype))
     throw Error(ErrorKind::dtype, operator_name, std::string(what) + " dtype=" + name_of(input.view.dtype),
-                "must be float16, bfloat16, float32 or float64; convert with astype, such as x.astype(numpy.float32)",
+                rule != nullptr
+                    ? rule
+                    : "must be float16, bfloat16, float32 or float64; convert with astype, such as "
+                      "x.astype(numpy.float32)",
                 "I1");
   return input;
 }

@@ -19,8 +19,9 @@ struct InputArray {
 // Throws Error I1 if `operator_name` cannot take the element type; `what` is the argument's name.
 InputArray take_input(nb::handle array, const char* operator_name, const char* what);
 
-// As take_input, for floats only: integers are an Error I1 that names astype.
-InputArray take_float_input(nb::handle array, const char* operator_name, const char* what);
+// As take_input, for floats only: integers are an Error I1 with this rule, or one that names astype.
+InputArray take_float_input(nb::handle array, const char* operator_name, const char* what,
+                            const char* rule = nullptr);
 
 // A tangent or cotangent: throws Error `label` (I4 or I5) unless shape and dtype are those given.
 InputArray take_matching(nb::handle array, const char* operator_name, const char* what, const Sizes& shape, DType dtype,

@@ -1,7 +1,7 @@
 """Which interpreter evaluates an operator: kernels for float and integer arrays, the specification for objects.
 
 A value with ``__halfulp_apply__``, ``__halfulp_jvp__`` and ``__halfulp_vjp__`` (a traced value of the tape) decides for
-itself.
+itself. For Dask arrays ``halfulp.dask`` decides, which is imported when the first one comes.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -
     if out is not None:
         value, where = indices(op, x, None, constants)
         return _inputs.filled(op, _inputs.as_output(op, out), value), where
+    if type(x) is not np.ndarray and (lazy := _traced((x, *constants))) is not None and hasattr(lazy, "indices"):
+        return lazy.indices(op, (x, *constants), indices)  # type: ignore[no-any-return]
     if _for_kernels(op, (x,)):
         return kernels.forward_with_indices(op, x, *constants)
     return spec.forward(op, x, *constants), spec.indices(op, x, *constants)
@@ -103,8 +105,14 @@ def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -
 def _traced(values: tuple[Any, ...]) -> Any:
     """The first value that says itself how operators act on it, if there is one."""
     for value in values:
-        if type(value) is not np.ndarray and hasattr(value, "__halfulp_apply__"):
+        if type(value) is np.ndarray or value is None:
+            continue
+        if hasattr(value, "__halfulp_apply__"):
             return value
+        if type(value).__module__.startswith("dask.array."):
+            from halfulp.dask import Chunked
+
+            return Chunked
     return None
 
 

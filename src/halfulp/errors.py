@@ -13,6 +13,7 @@ __all__ = [
     "HalfulpError",
     "ModelError",
     "PolicyError",
+    "PyramidError",
     "ShapeError",
     "TapeError",
 ]
@@ -43,6 +44,11 @@ CONSTRAINTS: dict[str, str] = {
     "P5": "a flag is True or False",
     # Average
     "A1": "divisor_override is None or an integer other than 0, below 2**63 in size",
+    # Element types of results
+    "N1": "dtype is None, 'same', or the name of an integer, bool or float type",
+    "N2": "the element type of the result holds every value",
+    "N3": "a derivative has the element type of its input",
+    "N4": "a mode is that of numbers that can be told apart",
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
     "S2": "the scalar has exp and log",
@@ -117,6 +123,16 @@ CONSTRAINTS: dict[str, str] = {
     "Q3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
     "Q4": "every input is bounded by numbers, the lower one not above the upper one",
     "Q5": "the alternatives of a property, multiplied out, are of limited number",
+    # Dask arrays
+    "Y1": "the sizes of a Dask array are known",
+    "Y2": "derivatives, and indices of operators that need whole planes, are of arrays in memory",
+    # Pyramids
+    "Y3": "the source of a pyramid is a whole Zarr array, TIFF file or .npy file of numbers",
+    "Y4": "axes are 2 to 5 different ones out of t, c, z, y, x, with y and x",
+    "Y5": "a target does not exist, or is an unfinished pyramid of the same source and options that nobody else writes",
+    "Y6": "method, factor, levels, chunks, compressor, dtype and memory are ones that a pyramid can be made with",
+    "Y7": "a pyramid that is verified has levels that are smaller than its base by whole factors",
+    "Y8": "pooling of an xarray object names its dimensions, with windows that fit the boundary",
 }
 """Label -> the constraint in one sentence."""
 
@@ -169,3 +185,7 @@ class ModelError(HalfulpError, ValueError):
 
 class CertificateError(HalfulpError, ValueError):
     """A certificate of bounds that is malformed, belongs to something else, or claims what does not hold."""
+
+
+class PyramidError(HalfulpError, ValueError):
+    """A source, target or option that no pyramid can be made from or checked with."""

@@ -28,7 +28,7 @@ class Builders(MathBuilders):
         handles += [None if id is None else Handle(cast("Tape", self), id, name) for id in rest]
         return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
 
-    def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None) -> tuple[Tape, int]:
+    def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_avg_pool`.
 
         >>> import numpy as np, halfulp as hu
@@ -37,7 +37,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([1.5, 4. ])
         """
-        return self._applied(functional.adaptive_avg_pool, (x,), (output_size,), {}, name)
+        return self._applied(functional.adaptive_avg_pool, (x,), (output_size,), settings, name)
 
     def adaptive_max_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_max_pool`.
@@ -191,7 +191,7 @@ class Builders(MathBuilders):
         )
 
     def global_avg_pool(
-        self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None
+        self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.global_avg_pool`.
 
@@ -201,7 +201,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([2.66666667])
         """
-        return self._applied(functional.global_avg_pool, (x,), (ndim, keepdims), {}, name)
+        return self._applied(functional.global_avg_pool, (x,), (ndim, keepdims), settings, name)
 
     def global_lp_pool(
         self, x: int, ndim: int, p: Any, keepdims: bool = True, name: str | None = None
@@ -329,6 +329,33 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.max_unpool2d, (x, indices), (kernel_size, stride, padding), settings, name)
 
+    def median_pool(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.median_pool`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 4.0, 2.0, 3.0]))
+        >>> tape, y = tape.median_pool(x, (2,), stride=1)
+        >>> tape.value(y)
+        array([2.5, 3. , 2.5])
+        """
+        return self._applied(functional.median_pool, (x,), (kernel_size, stride, padding), settings, name)
+
+    def median_pool2d(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.median_pool2d`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.arange(16.0).reshape(4, 4))
+        >>> tape, y = tape.median_pool2d(x, 2)
+        >>> tape.value(y)
+        array([[ 2.5,  4.5],
+               [10.5, 12.5]])
+        """
+        return self._applied(functional.median_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
     def min_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
@@ -355,6 +382,33 @@ class Builders(MathBuilders):
                [ 8., 10.]])
         """
         return self._applied(functional.min_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
+    def mode_pool(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mode_pool`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 4.0, 2.0, 3.0]))
+        >>> tape, y = tape.mode_pool(x, (2,), stride=1)
+        >>> tape.value(y)
+        array([1., 2., 2.])
+        """
+        return self._applied(functional.mode_pool, (x,), (kernel_size, stride, padding), settings, name)
+
+    def mode_pool2d(
+        self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mode_pool2d`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.arange(16.0).reshape(4, 4))
+        >>> tape, y = tape.mode_pool2d(x, 2)
+        >>> tape.value(y)
+        array([[ 0.,  2.],
+               [ 8., 10.]])
+        """
+        return self._applied(functional.mode_pool2d, (x,), (kernel_size, stride, padding), settings, name)
 
     def smooth_max_pool(
         self, x: int, kernel_size: Any, beta: Any, stride: Any = None, padding: Any = 0, name: str | None = None,

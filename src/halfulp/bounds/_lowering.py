@@ -129,9 +129,16 @@ def _convolution(builder: Builder, op: Any, ids: Ids, values: list[Any], output:
     )
 
 
+def refuse_dtype(builder: Builder, op: Any) -> None:
+    """A network has one element type; ``nan`` does not matter, because no value of a bounded network is NaN."""
+    if getattr(op, "dtype", None) not in (None, "same"):
+        raise builder.refusal(f"{op.name} dtype={op.dtype!r}", "must be None or 'same': a network has one element type")
+
+
 @lowering(AvgPool, AdaptiveAvgPool, GlobalAvgPool)
 def _mean(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
     (x,) = values
+    refuse_dtype(builder, op)
     index, _ = cells_of(op, x.shape)
     cells = index.shape[-1]
     return builder.add(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.bounds._curves import LeakyRelu
-from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input
+from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input, refuse_dtype
 from halfulp.bounds._maps import Array, Dense, Mean, Shape
 from halfulp.bounds._windows import cells_of, fractional_cells
 from halfulp.numbers import exact, rounded
@@ -92,6 +92,7 @@ def _constants(builder: Builder, op: Any, ids: Ids, values: list[Any]) -> tuple[
 
 @lowering(SumPool, Fold)
 def _sum(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    refuse_dtype(builder, op)
     cells = math.prod(op.kernel_size)
     linear = Mean(op, values[0].shape, cells)
     return builder.add(

@@ -24,6 +24,7 @@ _halfulp() {{
          show) words="{shown} {show}" ;;
          explain) words="{labels}" ;;
          verify) words="{verify}"; compopt -o default ;;
+         pyramid) words="{pyramid}"; compopt -o default ;;
          completion) words="bash zsh fish" ;;
        esac; fi ;;
   esac
@@ -42,6 +43,7 @@ complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtyp
 complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{shown} {show}"
 complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
 complete -c halfulp -n "__fish_seen_subcommand_from verify" -F -a "{verify}"
+complete -c halfulp -n "__fish_seen_subcommand_from pyramid" -F -a "{pyramid}"
 """
 
 
@@ -74,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
     template = _FISH if options.shell == "fish" else _BASH
     text = template.format(
-        commands="check show explain verify completion",
+        commands="check show explain verify pyramid completion",
         subjects=_SUBJECTS,
         operators=" ".join(declaration.name for declaration in declarations()),
         shown=" ".join(shown_operators()),
@@ -82,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
         check=_flags("check"),
         show=_flags("show"),
         verify=_flags("verify"),
+        pyramid=_flags("pyramid"),
         labels=" ".join(CONSTRAINTS),
     )
     head = "autoload -U +X bashcompinit && bashcompinit\n" if options.shell == "zsh" else ""

@@ -10,7 +10,8 @@ from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.records import (
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, LpPool, MaxPool, MaxUnpool, MinPool, SmoothMaxPool, SumPool, Unfold
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, LpPool, MaxPool, MaxUnpool, MedianPool, MinPool, ModePool,
+    SmoothMaxPool, SumPool, Unfold
 )
 
 __all__ = [
@@ -22,9 +23,10 @@ __all__ = [
     "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
     "global_min_pool3d", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "min_pool", "min_pool1d", "min_pool2d",
-    "min_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool",
-    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
@@ -41,48 +43,59 @@ _global_min_pool = builder(GlobalMinPool)
 _lp_pool = builder(LpPool)
 _max_pool = builder(MaxPool)
 _max_unpool = builder(MaxUnpool)
+_median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
+_mode_pool = builder(ModePool)
 _smooth_max_pool = builder(SmoothMaxPool)
 _sum_pool = builder(SumPool)
 _unfold = builder(Unfold)
 
 
-def adaptive_avg_pool(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.AdaptiveAvgPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and
+    element type that gets the values, and is returned.
 
     >>> adaptive_avg_pool(np.array([1.0, 2.0, 6.0]), (2,))
     array([1.5, 4. ])
     """
-    return value(_adaptive_avg_pool(None, output_size), input, out)
+    return value(_adaptive_avg_pool(None, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool1d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool1d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last axis.
 
     >>> adaptive_avg_pool1d(np.array([1.0, 2.0, 6.0]), 2)
     array([1.5, 4. ])
     """
-    return value(_adaptive_avg_pool(1, output_size), input, out)
+    return value(_adaptive_avg_pool(1, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool2d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool2d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last two axes.
 
     >>> adaptive_avg_pool2d(np.arange(6.0).reshape(2, 3), (1, None))
     array([[1.5, 2.5, 3.5]])
     """
-    return value(_adaptive_avg_pool(2, output_size), input, out)
+    return value(_adaptive_avg_pool(2, output_size, dtype, nan), input, out)
 
 
-def adaptive_avg_pool3d(input: Any, output_size: Any, *, out: Any = None) -> Any:
+def adaptive_avg_pool3d(
+    input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`adaptive_avg_pool` over the last three axes.
 
     >>> adaptive_avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 1)
     array([[[3.5]]])
     """
-    return value(_adaptive_avg_pool(3, output_size), input, out)
+    return value(_adaptive_avg_pool(3, output_size, dtype, nan), input, out)
 
 
 def adaptive_max_pool(
@@ -142,36 +155,43 @@ def adaptive_max_pool3d(
 
 def avg_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """The mean of every window, correctly rounded over the last ``len(kernel_size)`` axes.
 
-    See :class:`halfulp.AvgPool` for what is counted. ``out`` is an array of the output's shape and element type that
-    gets the values, and is returned.
+    See :class:`halfulp.AvgPool` for what is counted, ``dtype`` and ``nan``. ``out`` is an array of the output's shape
+    and element type that gets the values, and is returned.
 
     >>> avg_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([2.5, 3. , 2.5])
     """
-    op = _avg_pool(None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        None, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last axis.
 
     >>> avg_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
     array([2.5, 2.5])
     """
-    op = _avg_pool(1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        1, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last two axes.
 
@@ -179,20 +199,25 @@ def avg_pool2d(
     array([[ 2.5,  4.5],
            [10.5, 12.5]])
     """
-    op = _avg_pool(2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, out: Any = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`avg_pool` over the last three axes.
 
     >>> avg_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
     array([[[3.5]]])
     """
-    op = _avg_pool(3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation)
+    op = _avg_pool(
+        3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
+    )
     return value(op, input, out)
 
 
@@ -368,42 +393,51 @@ def fractional_max_pool3d(
     return indices(op, input, out, (random_samples,)) if return_indices else op(input, random_samples, out=out)
 
 
-def global_avg_pool(input: Any, ndim: int, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool(
+    input: Any, ndim: int, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """The mean over the last ``ndim`` axes, correctly rounded; ``keepdims`` keeps them with size 1.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.GlobalAvgPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and
+    element type that gets the values, and is returned.
 
     >>> global_avg_pool(np.array([1.0, 5.0, 2.0]), 1)
     array([2.66666667])
     """
-    return value(_global_avg_pool(ndim, keepdims), input, out)
+    return value(_global_avg_pool(ndim, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool1d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool1d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last axis.
 
     >>> global_avg_pool1d(np.array([1.0, 5.0, 2.0]))
     array([2.66666667])
     """
-    return value(_global_avg_pool(1, keepdims), input, out)
+    return value(_global_avg_pool(1, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool2d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool2d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last two axes.
 
     >>> global_avg_pool2d(np.arange(4.0).reshape(1, 2, 2), keepdims=False)
     array([1.5])
     """
-    return value(_global_avg_pool(2, keepdims), input, out)
+    return value(_global_avg_pool(2, keepdims, dtype, nan), input, out)
 
 
-def global_avg_pool3d(input: Any, keepdims: bool = True, *, out: Any = None) -> Any:
+def global_avg_pool3d(
+    input: Any, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate", out: Any = None
+) -> Any:
     """:func:`global_avg_pool` over the last three axes.
 
     >>> global_avg_pool3d(np.arange(8.0).reshape(2, 2, 2))
     array([[[3.5]]])
     """
-    return value(_global_avg_pool(3, keepdims), input, out)
+    return value(_global_avg_pool(3, keepdims, dtype, nan), input, out)
 
 
 def global_lp_pool(input: Any, ndim: int, p: Any, keepdims: bool = True, *, out: Any = None) -> Any:
@@ -697,6 +731,58 @@ def max_unpool3d(
     return _max_unpool(3, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
+def median_pool(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """The median of the real cells of every window, of an even number the mean of the middle two.
+
+    See :class:`halfulp.MedianPool` for ``nan``. ``out`` is an array of the output's shape and element type that gets
+    the values, and is returned.
+
+    >>> median_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
+    array([2.5, 3. , 2.5])
+    """
+    return value(_median_pool(None, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last axis.
+
+    >>> median_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
+    array([2.5, 2.5])
+    """
+    return value(_median_pool(1, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last two axes.
+
+    >>> median_pool2d(np.arange(16.0).reshape(4, 4), 2)
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]])
+    """
+    return value(_median_pool(2, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def median_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`median_pool` over the last three axes.
+
+    >>> median_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
+    array([[[3.5]]])
+    """
+    return value(_median_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
 def min_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False, *, ties: str = "first", nan: str = "propagate", out: Any = None
@@ -754,6 +840,58 @@ def min_pool3d(
     return indices(op, input, out) if return_indices else value(op, input, out)
 
 
+def mode_pool(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """The most frequent value of every window's real cells, the smallest if there are several.
+
+    See :class:`halfulp.ModePool` for ``nan``. ``out`` is an array of the output's shape and element type that gets
+    the values, and is returned.
+
+    >>> mode_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
+    array([1., 2., 2.])
+    """
+    return value(_mode_pool(None, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last axis.
+
+    >>> mode_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
+    array([1., 2.])
+    """
+    return value(_mode_pool(1, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last two axes.
+
+    >>> mode_pool2d(np.arange(16.0).reshape(4, 4), 2)
+    array([[ 0.,  2.],
+           [ 8., 10.]])
+    """
+    return value(_mode_pool(2, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def mode_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+    nan: str = "propagate", out: Any = None
+) -> Any:
+    """:func:`mode_pool` over the last three axes.
+
+    >>> mode_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
+    array([[[0.]]])
+    """
+    return value(_mode_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
 def smooth_max_pool(
     input: Any, kernel_size: Any, beta: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, *, out: Any = None
@@ -807,33 +945,34 @@ def smooth_max_pool3d(
 
 def sum_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """The sum of every window, correctly rounded over the last ``len(kernel_size)`` axes.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    See :class:`halfulp.SumPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
 
     >>> sum_pool(np.array([1.0, 4.0, 2.0, 3.0]), (2,), stride=1)
     array([5., 6., 5.])
     """
-    return value(_sum_pool(None, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(None, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last axis.
 
     >>> sum_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), 2)
     array([5., 5.])
     """
-    return value(_sum_pool(1, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(1, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last two axes.
 
@@ -841,19 +980,19 @@ def sum_pool2d(
     array([[10., 18.],
            [42., 50.]])
     """
-    return value(_sum_pool(2, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(2, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def sum_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-    out: Any = None
+    dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
     """:func:`sum_pool` over the last three axes.
 
     >>> sum_pool3d(np.arange(8.0).reshape(2, 2, 2), 2)
     array([[[28.]]])
     """
-    return value(_sum_pool(3, kernel_size, stride, padding, dilation, ceil_mode), input, out)
+    return value(_sum_pool(3, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
 
 
 def unfold(

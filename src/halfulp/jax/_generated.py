@@ -14,9 +14,10 @@ __all__ = [
     "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
     "global_min_pool3d", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "min_pool", "min_pool1d", "min_pool2d",
-    "min_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool",
-    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
@@ -71,10 +72,18 @@ max_unpool = bridged(functional.max_unpool, ("input", "indices"))
 max_unpool1d = bridged(functional.max_unpool1d, ("input", "indices"))
 max_unpool2d = bridged(functional.max_unpool2d, ("input", "indices"))
 max_unpool3d = bridged(functional.max_unpool3d, ("input", "indices"))
+median_pool = bridged(functional.median_pool, ("input",))
+median_pool1d = bridged(functional.median_pool1d, ("input",))
+median_pool2d = bridged(functional.median_pool2d, ("input",))
+median_pool3d = bridged(functional.median_pool3d, ("input",))
 min_pool = bridged(functional.min_pool, ("input",))
 min_pool1d = bridged(functional.min_pool1d, ("input",))
 min_pool2d = bridged(functional.min_pool2d, ("input",))
 min_pool3d = bridged(functional.min_pool3d, ("input",))
+mode_pool = bridged(functional.mode_pool, ("input",))
+mode_pool1d = bridged(functional.mode_pool1d, ("input",))
+mode_pool2d = bridged(functional.mode_pool2d, ("input",))
+mode_pool3d = bridged(functional.mode_pool3d, ("input",))
 smooth_max_pool = bridged(functional.smooth_max_pool, ("input",))
 smooth_max_pool1d = bridged(functional.smooth_max_pool1d, ("input",))
 smooth_max_pool2d = bridged(functional.smooth_max_pool2d, ("input",))

@@ -25,6 +25,7 @@ from jax.interpreters import mlir
 
 from halfulp.jax._targets import lower, refuse
 from halfulp.records import Operator, declaration_of
+from halfulp.records._missing import output_dtype
 
 forward_p = Primitive("halfulp_forward")
 tangent_p = Primitive("halfulp_tangent")
@@ -36,7 +37,7 @@ indices_p = Primitive("halfulp_indices")
 
 def is_linear(op: Operator) -> bool:
     """Whether the operator is a linear map of its one input, so that derivatives do not depend on it."""
-    return declaration_of(op).curvature.constant
+    return declaration_of(op).curvature.constant and getattr(op, "nan", "propagate") == "propagate"
 
 
 def bind(primitive: Primitive, *arguments: Any, **parameters: Any) -> Any:
@@ -105,7 +106,7 @@ def _like(aval: Any, shape: tuple[int, ...], dtype: Any = None) -> ShapedArray:
 
 
 def _forward_type(*avals: Any, op: Operator) -> ShapedArray:
-    return _like(avals[0], op.output_shape(*(a.shape for a in avals)))
+    return _like(avals[0], op.output_shape(*(a.shape for a in avals)), output_dtype(op, avals[0].dtype))
 
 
 def _tangent_type(*avals: Any, op: Operator, which: tuple[bool, ...]) -> ShapedArray:

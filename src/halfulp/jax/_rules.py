@@ -27,6 +27,7 @@ from halfulp.jax._primitives import (
 )
 from halfulp.numbers import factors
 from halfulp.records import Operator, declaration_of
+from halfulp.records._missing import refuse_change
 
 
 def _is_zero(value: Any) -> bool:
@@ -53,6 +54,7 @@ def _forward_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, op: Operato
     output = forward(op, *primals)
     if all(_is_zero(t) for t in tangents):
         return output, _zero(output)
+    refuse_change(op, primals[0].dtype)
     return output, tangent(op, primals, _present(tangents))
 
 

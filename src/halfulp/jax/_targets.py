@@ -51,6 +51,8 @@ def lower(context: Any, *operands: Any, op: Operator, work: str) -> Sequence[Any
     """The lowering of one piece of work to a call of a target."""
     family, _ = _FAMILIES.get(type(op), ("", ""))
     target = _DIRECT.get((family, work.partition(":")[0]), "halfulp_host")
+    if family == "avg" and (getattr(op, "dtype", None) is not None or getattr(op, "nan", None) != "propagate"):
+        target = "halfulp_host"
     attributes: dict[str, Any] = {"record": encode(op), "work": work}
     if target != "halfulp_host":
         attributes |= _window_attributes(op)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from halfulp import _core
 from halfulp.geometry import Axis
 from halfulp.kernels._registry import register
+from halfulp.kernels._typed_average import present_vjp, typed_forward, typed_jvp
 from halfulp.numbers import flint, float_format, round_rational
 from halfulp.records import AvgPool, Operator, Pullback, _inputs
 
@@ -23,9 +24,13 @@ def register_average(record: type[Operator], compiled: Callable[[Any], _core.Avg
     def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
         if len(inputs) != 1:
             _inputs.as_arrays(op, inputs)
+        if op.dtype is not None or op.nan != "propagate":
+            return typed_forward(op, compiled(op), inputs, out)
         return compiled(op).forward(inputs[0]) if out is None else compiled(op).forward_into(inputs[0], out)
 
     def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+        if op.dtype is not None or op.nan != "propagate":
+            return typed_jvp(op, compiled(op), primals, tangents)
         if len(primals) != 1 or len(tangents) != 1:
             _inputs.as_tangents(op, _inputs.as_arrays(op, primals), tangents)
         return compiled(op).jvp(primals[0], tangents[0])
@@ -33,6 +38,13 @@ def register_average(record: type[Operator], compiled: Callable[[Any], _core.Avg
     def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
         if len(primals) != 1:
             _inputs.as_arrays(op, primals)
+        if op.dtype is not None or op.nan != "propagate":
+            (x,) = _inputs.as_arrays(op, primals)
+            assert x is not None
+            _inputs.differentiable(op, x)
+            _inputs.refuse_nan(op, x)
+            if op.nan == "ignore":
+                return present_vjp(op, compiled(op), x)
         output, transpose = compiled(op).vjp(primals[0])
         shape = np.shape(primals[0])
 

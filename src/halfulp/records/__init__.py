@@ -23,7 +23,9 @@ from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinP
 from halfulp.records.lp_pool import GlobalLpPool, LpPool
 from halfulp.records.max_pool import MaxPool
 from halfulp.records.max_unpool import MaxUnpool
+from halfulp.records.median_pool import MedianPool
 from halfulp.records.min_pool import MinPool
+from halfulp.records.mode_pool import ModePool
 from halfulp.records.smooth_max_pool import SmoothMaxPool
 from halfulp.records.sum_pool import SumPool
 from halfulp.records.unfold import Fold, PatchOperator, Unfold
@@ -51,7 +53,9 @@ __all__ = [
     "LpPool",
     "MaxPool",
     "MaxUnpool",
+    "MedianPool",
     "MinPool",
+    "ModePool",
     "Operator",
     "PaddingLike",
     "PatchOperator",

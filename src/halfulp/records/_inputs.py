@@ -11,6 +11,7 @@ from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import as_doubles, is_float, refuse_mask
 from halfulp.records._base import Array, Operator
 from halfulp.records._declaration import declaration_of, is_declared
+from halfulp.records._missing import refuse_change
 
 
 def read(op: Operator, name: str, value: Any) -> Array:
@@ -74,11 +75,13 @@ def as_array(op: Operator, value: Any, name: str = "input") -> Array:
     if _takes_integers(op):
         accepted = "a float, integer or bool type or objects (exact numbers)"
     hint = "; convert with astype" if dtype.kind in "iub" else ""
+    if hint and hasattr(op, "dtype"):
+        hint += ", or give dtype='same' or another dtype"
     raise DTypeError(op.name, f"{name} dtype={dtype}", f"must be {accepted}{hint}", "I1")
 
 
 def _takes_integers(op: Operator) -> bool:
-    return is_declared(op) and declaration_of(op).integers
+    return getattr(op, "dtype", None) is not None or (is_declared(op) and declaration_of(op).integers)
 
 
 def differentiable(op: Operator, array: Array) -> None:
@@ -90,6 +93,7 @@ def differentiable(op: Operator, array: Array) -> None:
             "integers have no derivative; convert with astype to a float type",
             "I1",
         )
+    refuse_change(op, array.dtype)
 
 
 def as_tangents(op: Operator, primals: Sequence[Array | None], tangents: Sequence[Any]) -> tuple[Array | None, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from halfulp.records._base import PerAxis, hashed_once
 from halfulp.records._declaration import Draw, declare
+from halfulp.records._missing import normalise_average
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
@@ -15,17 +16,24 @@ from halfulp.records.adaptive_pool import AdaptiveOperator
 class AdaptiveAvgPool(AdaptiveOperator):
     """The mean of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.
 
+    ``dtype`` is the element type of the result: the exact mean is rounded once, to nearest even, into any integer or
+    float type that can hold it; ``"same"`` keeps the input's. Integers and bool need it. ``nan`` is ``"propagate"``,
+    ``"ignore"`` (the mean of the cells that are numbers; NaN where a window has none) or ``"raise"``.
+
     >>> import numpy as np
     >>> AdaptiveAvgPool((2,))(np.array([1.0, 2.0, 6.0]))
     array([1.5, 4. ])
     """
 
     output_size: PerAxis
+    dtype: Any = None
+    nan: str = "propagate"
 
     base_name: ClassVar[str] = "adaptive_avg_pool"
 
     def __post_init__(self) -> None:
         self._normalise_output_size()
+        normalise_average(self)
 
 
 declare(
@@ -33,5 +41,7 @@ declare(
     kind="linear",
     curvature="linear",
     draw=Draw("adaptive"),
+    keywords=("dtype", "nan"),
     summary="The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is",
+    note="See :class:`halfulp.AdaptiveAvgPool` for ``dtype`` and ``nan``.",
 )

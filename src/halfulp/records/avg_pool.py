@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from halfulp.errors import PolicyError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
 from halfulp.records._declaration import Draw, declare
+from halfulp.records._missing import normalise_average
 from halfulp.records._window import WindowOperator
 
 
@@ -20,11 +21,19 @@ class AvgPool(WindowOperator):
     ``divisor_override`` replaces the number of cells that the sum is divided by. Cells that only ``ceil_mode`` reaches,
     beyond the padding, are never counted. An average over no cell is 0.
 
+    ``dtype`` is the element type of the result: the exact mean is rounded once, to nearest even, into any integer or
+    float type that can hold it; ``"same"`` keeps the input's. Integers and bool need it. ``nan`` is ``"propagate"``,
+    ``"ignore"`` (the mean of the cells that are numbers; NaN where a window has none) or ``"raise"``.
+
     >>> import numpy as np
     >>> AvgPool((2,), padding=1)(np.array([2.0, 4.0]))
     array([1., 2.])
     >>> AvgPool((2,), padding=1, count_include_pad=False)(np.array([2.0, 4.0]))
     array([2., 4.])
+    >>> AvgPool((2,), dtype="same")(np.array([255, 254, 1, 2], np.uint8))
+    array([254,   2], dtype=uint8)
+    >>> AvgPool((2,), nan="ignore")(np.array([2.0, np.nan, np.nan, np.nan]))
+    array([ 2., nan])
     """
 
     kernel_size: PerAxis
@@ -34,11 +43,14 @@ class AvgPool(WindowOperator):
     count_include_pad: bool = True
     divisor_override: int | None = None
     dilation: PerAxis = 1
+    dtype: Any = None
+    nan: str = "propagate"
 
     base_name: ClassVar[str] = "avg_pool"
 
     def __post_init__(self) -> None:
         self._normalise_window()
+        normalise_average(self)
         include = arguments.flag(self.name, "count_include_pad", self.count_include_pad)
         object.__setattr__(self, "count_include_pad", include)
         divisor = self.divisor_override
@@ -59,8 +71,8 @@ declare(
     kind="linear",
     curvature="linear",
     draw=Draw("window", count_include_pad=(True, False), divisor_override=(None, 3, 7, -2)),
-    keywords=("dilation",),
+    keywords=("dilation", "dtype", "nan"),
     summary="The mean of every window, correctly rounded",
-    note="See :class:`halfulp.AvgPool` for what is counted.",
+    note="See :class:`halfulp.AvgPool` for what is counted, ``dtype`` and ``nan``.",
     onnx=("AveragePool",),
 )

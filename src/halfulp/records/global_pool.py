@@ -9,6 +9,7 @@ from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, Shape, hashed_once, is_integer, ranked, split_spatial
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
+from halfulp.records._missing import normalise_average
 
 
 class GlobalOperator(Operator):
@@ -38,6 +39,10 @@ class GlobalOperator(Operator):
 class GlobalAvgPool(GlobalOperator):
     """The mean of all cells; ``keepdims`` keeps every spatial axis with size 1.
 
+    ``dtype`` is the element type of the result: the exact mean is rounded once, to nearest even, into any integer or
+    float type that can hold it; ``"same"`` keeps the input's. Integers and bool need it. ``nan`` is ``"propagate"``,
+    ``"ignore"`` (the mean of the cells that are numbers; NaN if there is none) or ``"raise"``.
+
     >>> import numpy as np
     >>> GlobalAvgPool(2)(np.array([[1.0, 2.0], [3.0, 6.0]]))
     array([[3.]])
@@ -45,11 +50,14 @@ class GlobalAvgPool(GlobalOperator):
 
     ndim: int
     keepdims: bool = True
+    dtype: Any = None
+    nan: str = "propagate"
 
     base_name: ClassVar[str] = "global_avg_pool"
 
     def __post_init__(self) -> None:
         self._normalise_global()
+        normalise_average(self)
 
 
 @hashed_once
@@ -105,7 +113,9 @@ declare(
     kind="linear",
     curvature="linear",
     draw=Draw("global"),
+    keywords=("dtype", "nan"),
     summary="The mean over the last ``ndim`` axes, correctly rounded; ``keepdims`` keeps them with size 1",
+    note="See :class:`halfulp.GlobalAvgPool` for ``dtype`` and ``nan``.",
     torch=False,
     onnx=("GlobalAveragePool",),
 )

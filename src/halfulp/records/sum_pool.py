@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._declaration import Draw, declare
+from halfulp.records._missing import normalise_average
 from halfulp.records._window import WindowOperator
 
 
@@ -15,9 +16,17 @@ from halfulp.records._window import WindowOperator
 class SumPool(WindowOperator):
     """The sum of every window; padded cells are zeros.
 
+    ``dtype`` is the element type of the result: the exact sum is rounded once, to nearest even, into any integer or
+    float type that can hold it; ``"same"`` keeps the input's. Integers and bool need it. ``nan`` is ``"propagate"``,
+    ``"ignore"`` (the sum of the cells that are numbers; NaN where a window has none) or ``"raise"``.
+
+    A sum that the type cannot hold is an error; it never wraps around.
+
     >>> import numpy as np
     >>> SumPool((2,), stride=1)(np.array([1.0, 2.0, 4.0]))
     array([3., 6.])
+    >>> SumPool((2,), dtype="uint16")(np.array([255, 255], np.uint8))
+    array([510], dtype=uint16)
     """
 
     kernel_size: PerAxis
@@ -25,11 +34,14 @@ class SumPool(WindowOperator):
     padding: PaddingLike = 0
     dilation: PerAxis = 1
     ceil_mode: bool = False
+    dtype: Any = None
+    nan: str = "propagate"
 
     base_name: ClassVar[str] = "sum_pool"
 
     def __post_init__(self) -> None:
         self._normalise_window()
+        normalise_average(self)
 
 
 declare(
@@ -37,6 +49,8 @@ declare(
     kind="linear",
     curvature="linear",
     draw=Draw("window"),
+    keywords=("dtype", "nan"),
     summary="The sum of every window, correctly rounded",
+    note="See :class:`halfulp.SumPool` for ``dtype`` and ``nan``.",
     torch=False,
 )

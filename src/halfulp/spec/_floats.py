@@ -8,33 +8,35 @@ evaluation is repeated over extended reals, which do; so it is where an infinity
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from halfulp.numbers import as_doubles, exact, lift, rounded
+from halfulp.numbers import Extended, as_doubles, exact, lift, rounded
 from halfulp.records import AvgPool, Operator
+from halfulp.records._missing import does_not_fit, output_dtype
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array | None, ...]
 
 
 def over_floats(op: Operator, compute: Callable[..., Arrays], arrays: Arrays) -> Arrays:
-    """The results of ``compute`` on lifted arrays, rounded to the arrays' dtype; None stays None."""
+    """The results of ``compute`` on lifted arrays, rounded to the operator's dtype; None stays None."""
     present = [array for array in arrays if array is not None]
-    dtype = present[0].dtype.newbyteorder("=")
-    if dtype.kind in "iub":
+    dtype = output_dtype(op, present[0].dtype)
+    if present[0].dtype.kind in "iub":
         results = compute(
-            *(None if a is None else exact(a.astype(np.int64) if dtype.kind == "b" else a) for a in arrays)
+            *(None if a is None else exact(a.astype(np.int64) if a.dtype.kind == "b" else a) for a in arrays)
         )
-        return tuple(None if r is None else _integers(r, dtype) for r in results)
+        return tuple(None if r is None else rounded_into(op, r, dtype) for r in results)
     doubles = [as_doubles(array) for array in present]
     if all(np.isfinite(d).all() for d in doubles):
         results = compute(*(None if a is None else exact(a) for a in arrays))
         signs_matter = _divides_by_negative(op) or any((d == 0).any() for d in doubles)
         if not (signs_matter and any(_has_zero(r) for r in results)):
-            return _rounded(results, dtype)
-    return _rounded(compute(*(None if a is None else lift(a) for a in arrays)), dtype)
+            return _rounded(op, results, dtype)
+    return _rounded(op, compute(*(None if a is None else lift(a) for a in arrays)), dtype)
 
 
 def _divides_by_negative(op: Operator) -> bool:
@@ -45,11 +47,19 @@ def _has_zero(result: Array | None) -> bool:
     return result is not None and any(value == 0 for value in result.ravel())
 
 
-def _rounded(results: Arrays, dtype: np.dtype[Any]) -> Arrays:
-    return tuple(None if r is None else rounded(r, dtype) for r in results)
+def _rounded(op: Operator, results: Arrays, dtype: np.dtype[Any]) -> Arrays:
+    return tuple(None if r is None else rounded_into(op, r, dtype) for r in results)
 
 
-def _integers(result: Array, dtype: np.dtype[Any]) -> Array:
-    flat: Array = np.array([int(v.p) for v in result.ravel()], dtype=object).astype(dtype)
-    flat.shape = result.shape
-    return flat
+def rounded_into(op: Operator, result: Array, dtype: np.dtype[Any]) -> Array:
+    """Exact numbers rounded once, to nearest even; an integer type must hold them."""
+    if dtype.kind not in "iub":
+        return rounded(result, dtype)
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    whole: list[int] = []
+    for place, value in enumerate(result.ravel()):
+        rational = value.value if isinstance(value, Extended) else value  # None for NaN and infinities
+        if rational is None or not least <= (nearest := round(Fraction(int(rational.p), int(rational.q)))) <= most:
+            raise does_not_fit(op, place, result.shape, dtype)
+        whole.append(nearest)
+    return np.array(whole, dtype=object).astype(dtype).reshape(result.shape)

@@ -6,13 +6,16 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
 from halfulp import records
-from halfulp.errors import ShapeError
+from halfulp.errors import DTypeError, ShapeError
+from halfulp.numbers import exact, flint
 from halfulp.records import Operator, Shape, _inputs
+from halfulp.records._missing import output_dtype
 from halfulp.spec import (
     _lp_planes,
     _smooth_planes,
@@ -26,12 +29,14 @@ from halfulp.spec import (
     lp_pool,
     max_pool,
     max_unpool,
+    median_pool,
     min_pool,
+    mode_pool,
     smooth_max_pool,
     sum_pool,
     unfold,
 )
-from halfulp.spec._floats import over_floats
+from halfulp.spec._floats import over_floats, rounded_into
 from halfulp.spec._pooling import Pooling, planes
 from halfulp.spec._scalars import unify
 
@@ -76,6 +81,8 @@ register(records.GlobalMaxPool, global_pool.MAX_RULE)
 register(records.SumPool, sum_pool.RULE)
 register(records.MinPool, min_pool.RULE)
 register(records.GlobalMinPool, min_pool.GLOBAL_RULE)
+register(records.MedianPool, median_pool.RULE)
+register(records.ModePool, mode_pool.RULE)
 register(records.Unfold, unfold.UnfoldRule)
 register(records.Fold, unfold.FoldRule)
 register(records.MaxUnpool, max_unpool)
@@ -97,7 +104,8 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     arrays, fixed = _split(op, _checked(op, inputs))
     rule = _RULES[type(op)]
     if arrays[0].dtype.kind == "O":
-        return rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
+        value = rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
+        return value if getattr(op, "dtype", None) in (None, "same") else _as_dtype(op, value)
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
     if isinstance(op, _LP) and _lp_planes.applies(op):
@@ -105,6 +113,14 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     (output,) = over_floats(op, lambda *xs: (rule.forward(op, (*xs, *fixed), progress=progress),), arrays)
     assert output is not None
     return output
+
+
+def _as_dtype(op: Any, values: Array) -> Array:
+    """Exact numbers as the element type that the operator says."""
+    dtype = output_dtype(op, values.dtype)
+    if dtype.kind in "iub" and not all(isinstance(v, (Fraction, flint.fmpq)) for v in values.ravel()):
+        raise DTypeError(op.name, f"dtype={op.dtype!r}", "only rationals are rounded to integers", "N1")
+    return rounded_into(op, exact(values) if dtype.kind in "iub" else values, dtype)
 
 
 def indices(op: Any, x: Any, *constants: Any) -> Array:

@@ -12,22 +12,25 @@ from typing import Any
 
 from halfulp.spec._pooling import Pooling
 from halfulp.spec.adaptive_max_pool import bins
-from halfulp.spec.avg_pool import mean
+from halfulp.spec.avg_pool import chosen, mean, present
 
 
 def bin_mean(op: Any, zero: Any, values: Sequence[Any], padded: int) -> Any:
-    """The mean of a bin; 0 if it is empty."""
-    return mean(zero, values, len(values))
+    """The mean of a bin; 0 if it is empty, NaN if that is all it holds."""
+    cells = chosen(values, present(op, values))
+    return mean(zero, cells, len(cells)) if cells or not values else values[0]
 
 
 def bin_mean_jvp(op: Any, zero: Any, values: Sequence[Any], tangents: Sequence[Any], padded: int) -> Any:
     """The mean of the tangents of a bin."""
-    return mean(zero, tangents, len(tangents))
+    cells = chosen(tangents, present(op, values))
+    return mean(zero, cells, len(cells))
 
 
 def bin_mean_vjp(op: Any, zero: Any, values: Sequence[Any], cotangent: Any, padded: int) -> list[Any]:
-    """An equal share of the cotangent for every cell."""
-    return [cotangent / len(values) for _ in values]
+    """An equal share of the cotangent for every cell that takes part."""
+    here = present(op, values)
+    return [cotangent / sum(here) if part else None for part in here]
 
 
 RULE = Pooling(bins, bin_mean, bin_mean_jvp, bin_mean_vjp)

@@ -3,6 +3,8 @@
 forward   sum(x); 0 if the window has no cell
 JVP       sum(t): the sum is linear
 VJP       g to every real cell
+
+Under ``nan="ignore"`` a NaN is no cell; where that leaves none, the sum is NaN and its derivative 0.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from halfulp.geometry import Window, windows
 from halfulp.records import Shape, SumPool
 from halfulp.spec._pooling import Pooling
 from halfulp.spec._scalars import total
+from halfulp.spec.avg_pool import chosen, present
 
 
 def sum_pool_windows(op: SumPool, spatial: Shape) -> Iterable[Window]:
@@ -23,18 +26,21 @@ def sum_pool_windows(op: SumPool, spatial: Shape) -> Iterable[Window]:
 
 def sum_pool_value(op: Any, zero: Any, values: Sequence[Any], padded: int) -> Any:
     """The sum of a window; the zeros of the padding matter where all other terms are negative zeros."""
-    terms = [*values, zero] if padded or not values else list(values)
-    return total(terms)
+    cells = chosen(values, present(op, values))
+    if values and not cells and not padded:
+        return values[0]  # all are NaN
+    return total([*cells, zero] if padded or not cells else cells)
 
 
 def sum_pool_jvp_value(op: Any, zero: Any, values: Sequence[Any], tangents: Sequence[Any], padded: int) -> Any:
     """The sum of the tangents of a window."""
-    return sum_pool_value(op, zero, tangents, padded)
+    cells = chosen(tangents, present(op, values))
+    return total([*cells, zero] if padded or not cells else cells)
 
 
 def sum_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: Any, padded: int) -> list[Any]:
-    """The cotangent for every real cell."""
-    return [cotangent for _ in values]
+    """The cotangent for every real cell that takes part."""
+    return [cotangent if part else None for part in present(op, values)]
 
 
 RULE = Pooling(sum_pool_windows, sum_pool_value, sum_pool_jvp_value, sum_pool_vjp_values)

@@ -19,8 +19,15 @@ from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank
 
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?"}
-LACKS = {"avg_pool": ("dilation",), "lp_pool": ("padding", "dilation")}
-"""Fields that PyTorch's functions of this name do not have."""
+_AVERAGE = ("dtype", "nan")
+LACKS = {
+    "avg_pool": ("dilation", *_AVERAGE),
+    "adaptive_avg_pool": _AVERAGE,
+    "global_avg_pool": _AVERAGE,
+    "sum_pool": _AVERAGE,
+    "lp_pool": ("padding", "dilation"),
+}
+"""Fields that the functions of this name on tensors do not have."""
 
 
 class Bridge:
@@ -117,7 +124,8 @@ def _form(bridge: Bridge, declaration: Declaration, function: Any, rank: int) ->
     by_field = {p.field: p.name for p in declaration.parameters}
     names = [by_field[field] for field in bridge.fields]
     signature = inspect.signature(function)
-    parameters = [p for name, p in signature.parameters.items() if name != "out"]
+    without = ("out", *LACKS.get(declaration.name, ()))
+    parameters = [p for name, p in signature.parameters.items() if name not in without]
     signature = signature.replace(parameters=parameters)
 
     @wraps(function)

@@ -19,7 +19,9 @@ from halfulp.records import GlobalMinPool
 from halfulp.records import LpPool
 from halfulp.records import MaxPool
 from halfulp.records import MaxUnpool
+from halfulp.records import MedianPool
 from halfulp.records import MinPool
+from halfulp.records import ModePool
 from halfulp.records import SmoothMaxPool
 from halfulp.records import SumPool
 from halfulp.records import Unfold
@@ -31,8 +33,9 @@ __all__ = [
     "global_avg_pool3d", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d",
     "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
-    "max_unpool3d", "min_pool1d", "min_pool2d", "min_pool3d", "smooth_max_pool1d", "smooth_max_pool2d",
-    "smooth_max_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_unpool3d", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d",
+    "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
@@ -49,7 +52,9 @@ _global_min_pool = bridge_of(GlobalMinPool)
 _lp_pool = bridge_of(LpPool)
 _max_pool = bridge_of(MaxPool)
 _max_unpool = bridge_of(MaxUnpool)
+_median_pool = bridge_of(MedianPool)
 _min_pool = bridge_of(MinPool)
+_mode_pool = bridge_of(ModePool)
 _smooth_max_pool = bridge_of(SmoothMaxPool)
 _sum_pool = bridge_of(SumPool)
 _unfold = bridge_of(Unfold)
@@ -432,6 +437,49 @@ def max_unpool3d(
     return output
 
 
+def median_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.median_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+
+    >>> import torch
+    >>> median_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
+    tensor([[2.5000, 2.5000]])
+    """
+    output: Tensor = _median_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
+def median_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.median_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+
+    >>> import torch
+    >>> median_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
+    output: Tensor = _median_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
+def median_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.median_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+
+    >>> import torch
+    >>> median_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[3.5000]]]])
+    """
+    output: Tensor = _median_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
 def min_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False, *, ties: str = "first", nan: str = "propagate"
@@ -470,6 +518,49 @@ def min_pool3d(
     tensor([[[[0.]]]])
     """
     return _min_pool(3, (input,), return_indices, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
+
+
+def mode_pool1d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.mode_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+
+    >>> import torch
+    >>> mode_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
+    tensor([[1., 2.]])
+    """
+    output: Tensor = _mode_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
+def mode_pool2d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.mode_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+
+    >>> import torch
+    >>> mode_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 0.,  2.],
+             [ 8., 10.]]])
+    """
+    output: Tensor = _mode_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
+def mode_pool3d(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.mode_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+
+    >>> import torch
+    >>> mode_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[0.]]]])
+    """
+    output: Tensor = _mode_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
 
 
 def smooth_max_pool1d(

@@ -18,8 +18,9 @@ __all__ = [
     "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "Fold", "GlobalAvgPool1d", "GlobalAvgPool2d",
     "GlobalAvgPool3d", "GlobalLpPool1d", "GlobalLpPool2d", "GlobalLpPool3d", "GlobalMaxPool1d", "GlobalMaxPool2d",
     "GlobalMaxPool3d", "GlobalMinPool1d", "GlobalMinPool2d", "GlobalMinPool3d", "LPPool1d", "LPPool2d", "LPPool3d",
-    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MinPool1d", "MinPool2d", "MinPool3d", "SmoothMaxPool1d", "SmoothMaxPool2d",
-    "SmoothMaxPool3d", "SumPool1d", "SumPool2d", "SumPool3d", "Unfold"
+    "MaxPool1d", "MaxPool2d", "MaxPool3d", "MedianPool1d", "MedianPool2d", "MedianPool3d", "MinPool1d", "MinPool2d",
+    "MinPool3d", "ModePool1d", "ModePool2d", "ModePool3d", "SmoothMaxPool1d", "SmoothMaxPool2d", "SmoothMaxPool3d",
+    "SumPool1d", "SumPool2d", "SumPool3d", "Unfold"
 ]
 
 
@@ -448,6 +449,55 @@ class MaxPool3d(Bridged, nn.MaxPool3d):
         )
 
 
+class MedianPool1d(Kept):
+    """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool1d`.
+
+    >>> import torch
+    >>> MedianPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[2.5000, 2.5000]])
+    """
+
+    _home, _function = functions, "median_pool1d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+class MedianPool2d(Kept):
+    """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool2d`.
+
+    >>> import torch
+    >>> MedianPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
+
+    _home, _function = functions, "median_pool2d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+class MedianPool3d(Kept):
+    """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool3d`.
+
+    >>> import torch
+    >>> MedianPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[3.5000]]]])
+    """
+
+    _home, _function = functions, "median_pool3d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
 class MinPool1d(Kept):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool1d`.
 
@@ -490,6 +540,55 @@ class MinPool3d(Kept):
     """
 
     _home, _function = functions, "min_pool3d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+class ModePool1d(Kept):
+    """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool1d`.
+
+    >>> import torch
+    >>> ModePool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[1., 2.]])
+    """
+
+    _home, _function = functions, "mode_pool1d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+class ModePool2d(Kept):
+    """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool2d`.
+
+    >>> import torch
+    >>> ModePool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
+    tensor([[[ 0.,  2.],
+             [ 8., 10.]]])
+    """
+
+    _home, _function = functions, "mode_pool2d"
+
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> None:
+        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+class ModePool3d(Kept):
+    """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool3d`.
+
+    >>> import torch
+    >>> ModePool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
+    tensor([[[[0.]]]])
+    """
+
+    _home, _function = functions, "mode_pool3d"
 
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False

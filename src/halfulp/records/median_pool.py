@@ -1,0 +1,58 @@
+"""The record of median pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from halfulp.records import _arguments as arguments
+from halfulp.records._base import PaddingLike, PerAxis, hashed_once
+from halfulp.records._declaration import NAN_DRAWN, Draw, declare
+from halfulp.records._window import WindowOperator
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class MedianPool(WindowOperator):
+    """The median of the real cells of every window; of an even number of cells the mean of the middle two.
+
+    That mean is rounded once, to nearest even, into the type of the input, integers and bool included. Padding is
+    ignored, and a window without a real cell is 0. The middle cell gets the cotangent, the middle two half of it each;
+    equal cells are taken in row-major order. ``nan`` is that of :class:`MaxPool`; the first NaN of a window gets the
+    cotangent.
+
+    >>> import numpy as np
+    >>> MedianPool((3,), stride=1)(np.array([3.0, 9.0, 1.0, 2.0]))
+    array([3., 2.])
+    >>> MedianPool((2,))(np.array([1, 2, 2, 3], np.uint8))
+    array([2, 2], dtype=uint8)
+    >>> output, pullback = MedianPool((4,)).vjp(np.array([3.0, 9.0, 1.0, 2.0]))
+    >>> pullback(np.array([1.0]))
+    (array([0.5, 0. , 0. , 0.5]),)
+    """
+
+    kernel_size: PerAxis
+    stride: PerAxis = None
+    padding: PaddingLike = 0
+    dilation: PerAxis = 1
+    ceil_mode: bool = False
+    nan: str = "propagate"
+
+    base_name: ClassVar[str] = "median_pool"
+
+    def __post_init__(self) -> None:
+        self._normalise_window()
+        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+
+
+declare(
+    MedianPool,
+    kind="selecting",
+    curvature="none",
+    draw=Draw("window", nan=NAN_DRAWN),
+    integers=True,
+    keywords=("nan",),
+    summary="The median of the real cells of every window, of an even number the mean of the middle two",
+    note="See :class:`halfulp.MedianPool` for ``nan``.",
+    torch=False,
+)
