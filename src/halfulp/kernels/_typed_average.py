@@ -80,7 +80,7 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
 
 
 def _narrowed(op: Any, compiled: _core.AvgOperator, x: Array, target: np.dtype[Any]) -> Array:
-    """Floats into a type that does not hold them: the double that is nearest decides nearly all, exact numbers the rest.
+    """Floats into a type that does not hold them: the nearest double decides nearly all, exact numbers the rest.
 
     A double that is no midpoint of the target's grid rounds as the exact value does.
     """
@@ -139,7 +139,9 @@ def _cells(op: Any, spatial: tuple[int, ...], place: list[int]) -> tuple[list[ra
         return real, prod(axis.counted(o) for axis, o in zip(axes, place, strict=True))
     if isinstance(op, AdaptiveOperator):
         sizes = op.spatial_output(spatial)
-        real = [range(adaptive_start(n, m, o), adaptive_end(n, m, o)) for o, n, m in zip(place, spatial, sizes, strict=True)]
+        real = [
+            range(adaptive_start(n, m, o), adaptive_end(n, m, o)) for o, n, m in zip(place, spatial, sizes, strict=True)
+        ]
     else:
         real = [range(n) for n in spatial]
     return real, prod(len(r) for r in real)
