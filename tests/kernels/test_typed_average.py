@@ -284,3 +284,17 @@ def test_the_tape_follows_the_policy() -> None:
     x = np.array([1.0, np.nan, 3.0, 5.0])
     gradient = hu.grad(lambda x: hu.ops.sum(hu.avg_pool1d(x, 2, nan="ignore")))(x)
     assert gradient.tolist() == [1.0, 0.0, 0.5, 0.5]
+
+
+@pytest.mark.usefixtures("restore")
+@pytest.mark.parametrize("isa", _core.available_isas())
+def test_pairs_of_floats_on_every_instruction_set(isa: str) -> None:
+    _core.set_isa(isa)
+    rng = np.random.default_rng(7)
+    for record in (hu.AvgPool, hu.SumPool):
+        for kernel in ((2,), (2, 2), (2, 2, 2), (4, 2)):
+            for _ in range(4):
+                x = draw.random_array(rng, (2, 4, 45), np.dtype(np.float32))
+                x = np.where(rng.random(x.shape) < rng.choice([0.0, 0.1, 0.6]), np.float32(np.nan), x)
+                op = record(kernel, nan="ignore")
+                draw.assert_same_bits(op(x), hu.spec.forward(op, x), f"{op} with {isa}")
