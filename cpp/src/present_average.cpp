@@ -6,6 +6,7 @@
 #include "halfulp/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
+#include "halfulp/present_kernels.hpp"
 #include "halfulp/quotients.hpp"
 #include "halfulp/round.hpp"
 #include "line_windows.hpp"
@@ -158,6 +159,44 @@ void average_present(std::span<const Axis> axes, Counting counting, const ArrayV
   const Lines lines = plain_lines(axes, counting.include_pad, x, y);
   const Lines along = t == nullptr ? Lines{} : plain_lines(axes, counting.include_pad, *t, *dy);
   visit_float(x.dtype, [&]<class T>(T) { complete<T>(lines, counting, x, y, &along, t, dy); });
+}
+
+bool average_present_pairs(std::span<const Axis> axes, Counting counting, const ArrayView& x, const ArrayView& y) {
+  if (x.dtype != DType::f32 || axes.empty() || y.count() == 0 || (counting.divisor != 0 && counting.divisor != 1))
+    return false;
+  Index cells = 1;
+  for (const Axis& axis : axes) {
+    const bool within = !axis.adaptive && axis.before == 0 && axis.after == 0 && axis.dilation == 1;
+    if (!within || axis.start(axis.output - 1) + axis.kernel > axis.size) return false;
+    cells *= axis.kernel;
+  }
+  if (axes.back().kernel != 2 || axes.back().stride != 2 || (cells != 2 && cells != 4 && cells != 8)) return false;
+  const Lines lines = plain_lines(axes, counting.include_pad, x, y);
+  const LineWindows& row = lines.row;
+  if (row.in_stride != 4 || row.out_stride != 4) return false;
+  const bool sum = counting.divisor == 1;
+  for_rows(lines.outer, row.outputs * cells, [&](const OuterWindow& window, Index, auto& numbers, auto&) {
+    constexpr Index block = 256;
+    const float* rows[4];
+    std::uint32_t unsure[block];
+    for (Index o = 0; o < row.outputs; o += block) {
+      const Index n = std::min(block, row.outputs - o);
+      float* out = reinterpret_cast<float*>(y.data + window.out_offset) + o;
+      for (std::size_t r = 0; r < window.rows.size(); ++r)
+        rows[r] = reinterpret_cast<const float*>(x.data + window.rows[r]) + 2 * o;
+      const auto count = static_cast<Index>(window.rows.size());
+      if (!select_present_kernels().pairs(rows, count, sum, out, unsure, n)) continue;
+      for (Index i = 0; i < n; ++i) {
+        if (unsure[i] == 0) continue;
+        numbers.clear();
+        for (Index r = 0; r < count; ++r)
+          for (Index t = 0; t < 2; ++t)
+            if (const float cell = rows[r][2 * i + t]; cell == cell) numbers.push_back(static_cast<double>(cell));
+        out[i] = mean_of<float>(numbers, false, sum ? 1 : static_cast<Index>(numbers.size()));
+      }
+    }
+  });
+  return true;
 }
 
 std::vector<char> numbers_of(const ArrayView& x) {
