@@ -91,7 +91,7 @@ def nan_mean(size: int, share: float) -> Contenders:
     return {
         "halfulp": lambda: hu.avg_pool2d(x, 2, nan="ignore"),
         "copy": copy_of(x.nbytes * 5 // 4),
-        "numpy nanmean": lambda: np.nanmean(blocks, axis=(1, 3)),
+        "NumPy nansum over counts": lambda: np.nansum(blocks, axis=(1, 3)) / (blocks == blocks).sum(axis=(1, 3)),
     }
 
 
@@ -124,7 +124,9 @@ def main(arguments: list[str]) -> None:
     for share in (0.0, 0.01, 0.2):
         rows.append((f"mean of numbers 2x2, float32, {share:.0%} NaN", lambda s=share: nan_mean(options.size // 2, s)))  # type: ignore[misc]
     rows.append((f"median 2x2x2, {options.volume}^3 uint16", lambda: median(options.volume)))
-    table = Table("work", "contender", "ms", "halfulp is faster by", title=f"{THREADS} threads, best of {options.rounds}")
+    table = Table(
+        "work", "contender", "ms", "halfulp is faster by", title=f"{THREADS} threads, best of {options.rounds}"
+    )
     for work, contenders in rows:
         times = best_times(contenders(), options.rounds)
         for name, seconds in times.items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from halfulp.errors import HalfulpError
 
 Array = np.ndarray[Any, Any]
 
@@ -48,3 +50,11 @@ def nearest(value: Fraction, dtype: np.dtype[Any]) -> Any:
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     whole = round(value)
     return whole if low <= whole <= high else None
+
+
+def attempt(call: Callable[[], Any]) -> tuple[Any, HalfulpError | None]:
+    """(the result, None), or (None, the refusal)."""
+    try:
+        return call(), None
+    except HalfulpError as error:
+        return None, error

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import halfulp as hu
 from halfulp import _core, kernels
 from tests import strategies as draw
-from tests.windows import enumerated, nearest
+from tests.windows import attempt, enumerated, nearest
 
 TARGETS = st.sampled_from(["same", "same", "same", *(d.name for d in (*draw.FLOATS, *draw.INTEGERS))])
 EXTREMES = st.booleans()
@@ -57,9 +57,8 @@ def test_integers_match_the_specification(
     op = replace(plain, dtype=target)
     rng = np.random.default_rng(seed)
     x = integers(rng, leading[-2:] + spatial, dtype)
-    try:
-        expected = hu.spec.forward(op, x)
-    except hu.DTypeError as error:
+    expected, error = attempt(lambda: hu.spec.forward(op, x))
+    if error is not None:
         assert error.label == "N2"
         with pytest.raises(hu.DTypeError, match=r"does not fit; a wider dtype holds it \[N2\]$"):
             op(draw.in_layout(x, layout))
@@ -72,11 +71,10 @@ def test_means_are_those_of_python_s_integers(
     window: draw.Window, include: bool, dtype: np.dtype[Any], seed: int
 ) -> None:
     arguments = window.arguments | {"padding": 0 if isinstance(window.arguments["padding"], str) else 1}
-    try:
-        ops = [hu.AvgPool(**arguments, count_include_pad=include, dtype="same"), hu.SumPool(**arguments, dtype="int64")]
-        x = integers(np.random.default_rng(seed), window.spatial, dtype)
-        outputs = [ops[0](x), ops[0].__class__(**arguments, count_include_pad=include, dtype="float64")(x)]
-    except hu.ShapeError as error:
+    ops = [hu.AvgPool(**arguments, count_include_pad=include, dtype="same"), hu.SumPool(**arguments, dtype="int64")]
+    x = integers(np.random.default_rng(seed), window.spatial, dtype)
+    outputs, error = attempt(lambda: [ops[0](x), replace(ops[0], dtype="float64")(x)])
+    if error is not None:
         assert error.label == "W5"
         return
     sums: list[int | None] = []
@@ -122,10 +120,9 @@ def test_averages_of_numbers_are_those_of_fractions(window: draw.Window, include
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(window.spatial)
     x[rng.random(x.shape) < 0.4] = np.nan
-    try:
-        op = hu.AvgPool(**arguments, count_include_pad=include, nan="ignore")
-        outputs = op(x), hu.SumPool(**arguments, nan="ignore")(x)
-    except hu.ShapeError as error:
+    op = hu.AvgPool(**arguments, count_include_pad=include, nan="ignore")
+    outputs, error = attempt(lambda: (op(x), hu.SumPool(**arguments, nan="ignore")(x)))
+    if error is not None:
         assert error.label == "W5"
         return
     for position, cells in enumerated(x, op):
@@ -149,9 +146,8 @@ def test_floats_into_other_types_match_the_specification(
     x = draw.random_array(rng, spatial, dtype)
     if rng.random() < 0.5:  # halves, which round to even
         x = (rng.integers(-9, 9, spatial) / 4).astype(dtype)
-    try:
-        expected = hu.spec.forward(op, x)
-    except hu.DTypeError as error:
+    expected, error = attempt(lambda: hu.spec.forward(op, x))
+    if error is not None:
         with pytest.raises(hu.DTypeError) as caught:
             op(x)
         assert str(caught.value) == str(error)
@@ -223,7 +219,7 @@ def test_integers_without_a_dtype_are_told_of_it_i1() -> None:
                 run(np.zeros(4, np.uint8))
 
 
-@pytest.mark.parametrize("dtype", ["complex64", "U3", "object", "float128", object(), "nothing"], ids=str)
+@pytest.mark.parametrize("dtype", ["complex64", "U3", "object", "(2", 7.5, "nothing"], ids=str)
 def test_a_dtype_is_a_number_type_n1(dtype: Any) -> None:
     with pytest.raises(hu.DTypeError, match=r"^avg_pool1d: dtype=.*: must be None, 'same', or an integer.* \[N1\]$"):
         hu.AvgPool((2,), dtype=dtype)

@@ -80,7 +80,7 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
 
 
 def _narrowed(op: Any, compiled: _core.AvgOperator, x: Array, target: np.dtype[Any]) -> Array:
-    """Floats into a type that does not hold them: the double that is nearest decides nearly all, exact numbers the rest.
+    """Floats into a type that does not hold them: the nearest double decides nearly all, exact numbers the rest.
 
     A double that is no midpoint of the target's grid rounds as the exact value does.
     """

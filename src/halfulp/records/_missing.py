@@ -29,8 +29,8 @@ def dtype_name(operator: str, dtype: Any) -> str | None:
     if dtype is None or (isinstance(dtype, str) and (dtype == "same" or dtype in FORMATS)):
         return dtype
     try:
-        name = np.dtype(dtype).name
-    except TypeError:
+        name = str(np.dtype(dtype).name)
+    except (TypeError, ValueError, SyntaxError):
         name = ""
     if name not in INTEGERS and name not in FORMATS:
         raise DTypeError(
@@ -44,12 +44,13 @@ def output_dtype(op: Operator, dtype: np.dtype[Any]) -> np.dtype[Any]:
     name = getattr(op, "dtype", None)
     if name is None or name == "same":
         return dtype.newbyteorder("=")
-    return FORMATS[name].dtype if name in FORMATS else np.dtype(name)
+    known: np.dtype[Any] = FORMATS[name].dtype if name in FORMATS else np.dtype(name)
+    return known
 
 
 def changes_dtype(op: Operator, dtype: np.dtype[Any]) -> bool:
     """Whether a result has another element type than its input."""
-    return output_dtype(op, dtype) != dtype.newbyteorder("=")
+    return bool(output_dtype(op, dtype) != dtype.newbyteorder("="))
 
 
 def refuse_change(op: Operator, dtype: np.dtype[Any]) -> None:

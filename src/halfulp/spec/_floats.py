@@ -62,4 +62,6 @@ def rounded_into(op: Operator, result: Array, dtype: np.dtype[Any]) -> Array:
         if rational is None or not least <= (nearest := round(Fraction(int(rational.p), int(rational.q)))) <= most:
             raise does_not_fit(op, place, result.shape, dtype)
         whole.append(nearest)
-    return np.array(whole, dtype=object).astype(dtype).reshape(result.shape)
+    integers: Array = np.array(whole, dtype=object).astype(dtype)
+    integers.shape = result.shape
+    return integers
