@@ -3,6 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <optional>
+
+#include "calls_in_flight.hpp"
 #include "halfulp/float_environment.hpp"
 #include "halfulp/interrupt.hpp"
 
@@ -15,9 +18,16 @@ inline void ask_for_signals() {
 }
 
 // While kernels run: other Python threads go on, signals are heard, and this thread rounds to nearest with gradual
-// underflow.
+// underflow. Once the end of Python has begun the lock is kept: a thread that gave it up could not take it again.
 class KernelScope {
-  nanobind::gil_scoped_release release_;
+ public:
+  KernelScope() {
+    if (call_.admitted()) release_.emplace();
+  }
+
+ private:
+  CallInFlight call_;
+  std::optional<nanobind::gil_scoped_release> release_;
   DefaultFloatEnvironment environment_;
   InterruptScope interrupts_{ask_for_signals};
 };

@@ -1,5 +1,6 @@
 // Registers the Python module; every operator's bindings stand in their own file.
 #include "bindings.hpp"
+#include "calls_in_flight.hpp"
 #include "numpy_array.hpp"
 
 NB_MODULE(_core, module) {
@@ -7,6 +8,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "The compiled core of halfulp.";
   halfulp::bindings::import_numpy();
+  halfulp::bindings::wait_for_calls_at_exit();
   halfulp::bindings::register_errors(module);
   halfulp::bindings::register_settings(module);
   halfulp::bindings::register_conv(module);

@@ -6,8 +6,9 @@
 #include <sys/mman.h>
 #endif
 
-#include "halfulp/float_environment.hpp"
+#include "calls_in_flight.hpp"
 #include "halfulp/error.hpp"
+#include "halfulp/float_environment.hpp"
 
 namespace halfulp::xla {
 namespace {
@@ -114,6 +115,8 @@ Error* guarded(CallFrame* frame, void (*work)(const Call&)) noexcept {
   if (!well_formed(*frame))
     return error(*frame, "halfulp: this version of XLA calls foreign functions in a way that halfulp does not know",
                  kInternal);
+  const bindings::CallInFlight in_flight;
+  if (!in_flight.admitted()) return error(*frame, "halfulp: Python has ended", kInternal);
   const DefaultFloatEnvironment environment;  // XLA flushes subnormal numbers to zero
   try {
     const Call call(*frame);

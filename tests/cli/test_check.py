@@ -16,7 +16,7 @@ def test_a_subject_that_meets_the_demand_exits_with_0(capsys: pytest.CaptureFixt
     assert main(["check", *QUICK]) == 0
     out = capsys.readouterr().out
     assert "halfulp: 8 cases in" in out
-    assert "meets everything that was asked" in out
+    assert "passes: every answer is right" in out
 
 
 def test_a_subject_that_fails_exits_with_1_and_shows_a_script(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,12 @@ def test_every_file_is_written(tmp_path: Path) -> None:
         (["--op", "pool"], "halfulp check: --op pool: must be one of max_pool, min_pool, avg_pool, "),
         (["--mode", "backward"], "halfulp check: --mode backward: must be one of forward, jvp, vjp"),
         (["--dtype", "float128"], "halfulp check: --dtype float128: must be one of float16, "),
-        (["--fail-on", "speed"], "halfulp check: 'speed' is not one of shape, value, "),
+        (["--fail-on", "speed"], "halfulp check: --fail-on speed: must be one of wrong, convention, rounding, shape, "),
+        (["--fail-on", "ulps>-1"], "halfulp check: --fail-on ulps>-1: N must be a number of at least 0"),
+        (["--replay", "conv/vjp/float32/1.0", "--json", "a"], "halfulp check: --json: cannot be used with --replay"),
+        (["--op", "max_pol"], "halfulp check: --op max_pol: must be one of "),
+        (["pytorch"], "halfulp check: there is no subject 'pytorch': did you mean 'torch'?"),
+        (["onnx:json"], "halfulp check: subject 'onnx:json': the module json has no function run_model or prepare"),
         (["nothing"], "halfulp check: there is no subject 'nothing'; known are halfulp, torch, "),
         (["nothing:at_all"], "halfulp check: subject 'nothing:at_all' cannot be loaded: No module named 'nothing'"),
     ],

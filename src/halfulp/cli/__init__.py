@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from halfulp.cli import check, completion, explain, pyramid, show, verify
+from halfulp.cli._words import Parser, print_in_any_encoding
 
 __all__ = ["main"]
 
@@ -16,9 +17,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     from halfulp import __version__
 
-    top = argparse.ArgumentParser(
-        prog="halfulp", description="Convolution and pooling with one right answer.", allow_abbrev=False
-    )
+    top = Parser(prog="halfulp", description="Convolution and pooling with one right answer.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"halfulp {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in (check, show, explain, verify, pyramid, completion):
@@ -34,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     W3  every stride is an integer >= 1
     0
     """
+    print_in_any_encoding()
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))

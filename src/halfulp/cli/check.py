@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from halfulp.cli._words import at_least, check_writable, operator_name, positive_seconds, suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from halfulp.conformance import Result
 
 __all__ = ["add_to"]
+
+_positive = partial(at_least, 1)
+_natural = partial(at_least, 0)
 
 _DESCRIPTION = """\
 Compare backends with the exact, correctly rounded answer: shapes, values, NaN
@@ -23,8 +29,10 @@ itself is checked."""
 _EPILOG = """\
 subjects:
   halfulp, torch, torch-compile, torch-channels-last, jax, onnxruntime,
-  openvino, numpy-naive, and module:object for a backend of your own:
-  a function f(op, *inputs) -> array, with optional jvp and vjp
+  openvino, numpy-naive
+  module:object   a backend of your own: a function f(op, *inputs) -> array,
+                  with optional jvp and vjp
+  onnx:module     an ONNX backend: a module with run_model or prepare
 
   with --mode bounds: halfulp, halfulp-ibp, halfulp-alpha-crown, maraboupy,
   auto_LiRPA, auto_LiRPA-ibp, and module:function for your own verifier:
@@ -36,10 +44,15 @@ examples:
   halfulp check torch --op conv --mode vjp --dtype float32 --cases 2000
   halfulp check my_kernels:backend --fail-on "shape,nan,ties,ulps>2"
   halfulp check --mode bounds maraboupy my_verifier:bounds --cases 200
+  halfulp check --compare old.json new.json       what changed between two runs
 
-exit code: 0 if every subject meets what --fail-on asks, 1 if not (a subject
-that answers no case does not), 2 for a wrong command line or a file that is
-no journal of this campaign, 130 if interrupted"""
+classes of findings:
+  wrong        a value, index, shape or NaN that no reading of the rules allows
+  convention   another defensible rule, such as the winner of a tie
+  rounding     the right value, not correctly rounded
+
+exit code: 0 if every subject passes, 1 if one fails (also if it answers no
+case), 2 for a mistake in the command line or in a file, 130 if interrupted"""
 
 
 def add_to(commands: Any) -> None:
@@ -79,11 +92,18 @@ def _what(group: Any) -> None:
         "--replay", action="append", metavar="CASE", help="only print this case, such as conv/vjp/float32/60.0"
     )
     group.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="run nothing: show what changed between two reports written with --json",
+    )
+    group.add_argument(
         "--fail-on",
-        default="any",
         metavar="WORDS",
-        help="what must hold, comma-separated: aspects (shape, value, padding, nan, infinity, zero, ties, adjoint, "
-        "reproducible, error), ulps>N for larger rounding errors only, unsupported, any (default), none",
+        help="what makes a subject fail, comma-separated: classes (wrong, convention, rounding), aspects (shape, "
+        "value, padding, nan, infinity, zero, ties, adjoint, reproducible, error), ulps>N for larger rounding errors "
+        "only, unsupported, any, none (default: wrong; any for a subject that claims to be complete, as halfulp does)",
     )
 
 
@@ -97,18 +117,20 @@ def _how(group: Any) -> None:
         help="processes (default %(default)s); 0 runs without isolation",
     )
     group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://host:8786")
-    group.add_argument("--time-limit", type=float, metavar="S", help="begin nothing new after this many seconds")
+    group.add_argument(
+        "--time-limit", type=positive_seconds, metavar="S", help="start no new work after this many seconds"
+    )
     group.add_argument(
         "--case-timeout",
-        type=float,
+        type=positive_seconds,
         default=60.0,
         metavar="S",
-        help="a case that takes longer hangs (default %(default)s)",
+        help="a case that takes longer counts as a hang (default %(default)s)",
     )
     group.add_argument(
         "--memory-limit", type=_positive, metavar="MiB", help="address space of a process (not on Windows)"
     )
-    group.add_argument("--journal", type=Path, metavar="FILE", help="write finished work here, and go on from it")
+    group.add_argument("--journal", type=Path, metavar="FILE", help="save finished work here, and continue from it")
 
 
 def _output(group: Any) -> None:
@@ -123,20 +145,6 @@ def _output(group: Any) -> None:
     group.add_argument("--quiet", action="store_true", help="print only the last line of each subject")
 
 
-def _positive(text: str) -> int:
-    return _at_least(1, text)
-
-
-def _natural(text: str) -> int:
-    return _at_least(0, text)
-
-
-def _at_least(least: int, text: str) -> int:
-    if not text.removeprefix("-").isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text}: must be an integer of at least {least}")
-    return int(text)
-
-
 def run(options: argparse.Namespace) -> int:
     """Run the campaign that the options describe."""
     from rich.console import Console
@@ -144,12 +152,16 @@ def run(options: argparse.Namespace) -> int:
     from halfulp.conformance import SubjectError
     from halfulp.conformance.report.terminal import print_result
 
-    if options.replay:
-        from halfulp.cli.replay import replay
-
-        return replay(options.subjects, options.replay, options.seed)
     console = Console()
     try:
+        if options.replay:
+            from halfulp.cli.replay import replay
+
+            _refuse(options, "--replay", ("op", "mode", "dtype", "compare", "journal", "fail_on", *_FILES))
+            return replay(options.subjects, options.replay, options.seed)
+        if options.compare:
+            _refuse(options, "--compare", ("op", "mode", "dtype", "journal", "fail_on", *_FILES))
+            return _compare(options.compare[0], options.compare[1], console)
         _writable(options)
         if _bounds_asked(options.mode):
             from halfulp.conformance.bounds.command import run as run_bounds
@@ -168,12 +180,44 @@ def _writable(options: argparse.Namespace) -> None:
     """Refuse files that cannot be written before the work, and not after it."""
     for flag in ("json", "junit", "report", "markdown", "journal"):
         path: Path | None = getattr(options, flag)
-        if path is not None and path.is_dir():
-            raise ValueError(f"--{flag} {path}: is a folder; give the name of a file")
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ValueError(f"--{flag} {path}: there is no folder {path.absolute().parent}")
+        if path is not None:
+            check_writable(f"--{flag}", path)
     if options.scripts is not None and options.scripts.exists() and not options.scripts.is_dir():
         raise ValueError(f"--scripts {options.scripts}: is a file; give the name of a folder")
+
+
+_FILES = ("json", "junit", "report", "markdown", "scripts")
+
+
+def _refuse(options: argparse.Namespace, flag: str, others: tuple[str, ...]) -> None:
+    """Refuse options that would do nothing."""
+    given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name) is not None]
+    if given:
+        raise ValueError(f"{', '.join(given)}: cannot be used with {flag}")
+
+
+def _compare(old: Path, new: Path, console: Console) -> int:
+    """Print what changed between two reports; 1 if something that was right is wrong now."""
+    import json
+
+    from halfulp.conformance.report.changes import changes, changes_table
+    from halfulp.conformance.report.data import from_json
+
+    reports = []
+    for path in (old, new):
+        try:
+            reports.append(from_json(json.loads(path.read_text(encoding="utf-8"))))
+        except OSError as error:
+            raise ValueError(f"--compare {path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"--compare {path}: not a report written with --json ({error})") from error
+    before, after = reports
+    if not set(before.names()) & set(after.names()):
+        raise ValueError(f"--compare: {old} and {new} have no subject in common")
+    console.print(changes_table(before, after))
+    worse = [change for change in changes(before, after) if change.worse]
+    console.print(f"{len(worse)} new {'failure' if len(worse) == 1 else 'failures'} of class wrong")
+    return int(bool(worse))
 
 
 def _bounds_asked(modes: list[str] | None) -> bool:
@@ -194,14 +238,14 @@ def _campaign(options: argparse.Namespace, console: Console) -> Result:
         raise ValueError(f"--declare {' '.join(declare)}: {error}") from error
     own = [name for name in known() if name not in OPERATORS]
     plan = Plan(
-        _chosen("--op", options.op or own, known()),
+        _chosen("--op", [operator_name(word) for word in _words(options.op)] or own, known()),
         _chosen("--mode", options.mode, MODES),
         _chosen("--dtype", options.dtype, DTYPES),
         options.cases,
         options.seed,
         declare=declare,
     )
-    demand = Demand.parse(options.fail_on)
+    demand = Demand() if options.fail_on is None else Demand.parse(options.fail_on)
     with live_progress(console, options.quiet) as progress:
         return check(
             options.subjects,
@@ -243,10 +287,16 @@ def _write(result: Result, options: argparse.Namespace) -> None:
 
 def _chosen(flag: str, given: list[str] | None, known: tuple[str, ...]) -> tuple[str, ...]:
     """The values of a repeatable option; commas work too."""
-    if not given:
+    asked = _words(given)
+    if not asked:
         return known
-    asked = [word for item in given for word in item.split(",")]
+    plain = {name.replace("_", ""): name for name in known}
+    asked = [plain.get(word.replace("_", ""), word) for word in asked]
     for word in asked:
         if word not in known:
-            raise ValueError(f"{flag} {word}: must be one of {', '.join(known)}")
+            raise ValueError(f"{flag} {word}: must be one of {', '.join(known)}{suggestion(word, known)}")
     return tuple(word for word in known if word in asked)
+
+
+def _words(given: list[str] | None) -> list[str]:
+    return [word for item in given or [] for word in item.split(",")]

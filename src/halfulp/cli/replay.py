@@ -9,12 +9,12 @@ __all__ = ["replay"]
 
 def replay(subject_names: list[str], keys: list[str], seed: int) -> int:
     """Print cases; the exit code is 1 if a subject fails in one of them."""
-    from halfulp.conformance import SubjectError, load_subject
+    from halfulp.conformance import SubjectError
+    from halfulp.conformance.subjects import load_subjects
 
     failed = False
     try:
-        subjects = [load_subject(name) for name in subject_names]
-        for subject in subjects:
+        for subject in load_subjects(subject_names):
             for key in keys:
                 failed |= _replay_one(subject, key, seed)
     except (SubjectError, ValueError, KeyError, IndexError) as error:
@@ -32,7 +32,7 @@ def _reason(error: Exception, keys: list[str]) -> str:
 
 
 def _replay_one(subject: object, key: str, seed: int) -> bool:
-    from halfulp.conformance.reproduce import script_for, verdict_on
+    from halfulp.conformance.reproduce import answer_text, script_for, verdict_on
     from halfulp.conformance.shrink import Sample
     from halfulp.conformance.subjects import Subject
     from halfulp.conformance.units import case_of
@@ -47,6 +47,9 @@ def _replay_one(subject: object, key: str, seed: int) -> bool:
     print(f"{verdict.status}: {kind}{verdict.name or verdict.message or 'right'}")
     if verdict.worst:
         print(f"largest error: {verdict.worst:g} ulps, in element {verdict.position}")
+    if verdict.got is not None and verdict.want is not None:
+        print(f"got  {answer_text(verdict.got, verdict.which)}")
+        print(f"want {answer_text(verdict.want, verdict.which)}")
     script = script_for(subject, sample, case.mode, verdict, f"{key}: {verdict.name or verdict.status}")
     if script is not None and verdict.status != "unsupported":
         print(f"\n{script}")

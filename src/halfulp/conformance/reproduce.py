@@ -15,7 +15,7 @@ from halfulp.conformance.units import case_of
 from halfulp.conformance.verdict import Verdict, judge, judge_indices
 from halfulp.records import Array
 
-__all__ = ["reproduce"]
+__all__ = ["answer_text", "reproduce", "script_for", "verdict_on"]
 
 _COMPARE = """\
 got = np.asarray(got)
@@ -54,8 +54,8 @@ def reproduce(subject: Subject, key: str, aspect: str, name: str, seed: int) -> 
         key,
         repr(sample.op),
         script,
-        _shown(verdict.got, verdict.which),
-        _shown(verdict.want, verdict.which),
+        answer_text(verdict.got, verdict.which),
+        answer_text(verdict.want, verdict.which),
     )
 
 
@@ -118,5 +118,6 @@ def script_for(subject: Subject, sample: Sample, mode: str, verdict: Verdict, ti
     return "\n".join([*lines, _COMPARE, ""])
 
 
-def _shown(answers: tuple[Array, ...] | None, which: int) -> str:
+def answer_text(answers: tuple[Array, ...] | None, which: int) -> str:
+    """One of several answers as text, of at most 2000 characters."""
     return "" if answers is None or which >= len(answers) else str(answers[which].tolist())[:2000]

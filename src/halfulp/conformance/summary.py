@@ -168,6 +168,10 @@ class Summary:
         """The cell of a combination, made when it is first asked for."""
         return self.cells.setdefault((operator, mode, dtype), Cell())
 
+    def operators(self) -> list[str]:
+        """The operators, in alphabetical order."""
+        return sorted({key[0] for key in self.cells})
+
     def merge(self, other: Summary) -> None:
         """Take in another part of the same campaign."""
         for key, cell in other.cells.items():

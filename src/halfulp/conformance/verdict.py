@@ -18,7 +18,19 @@ from halfulp.conformance.ulps import BUCKETS, Difference, compare, same_bits
 from halfulp.errors import HalfulpError
 from halfulp.records import Array, AvgPool, MaxPool, Operator, SmoothMaxPool, declaration_of, declarations
 
-__all__ = ["ASPECTS", "NOT_REPEATABLE", "UNKNOWN", "Verdict", "judge", "judge_indices", "repeats", "run_subject"]
+__all__ = [
+    "ASPECTS",
+    "CANCELLATION",
+    "EMPTY_WINDOW",
+    "NOT_REPEATABLE",
+    "ROUNDING_NAMES",
+    "UNKNOWN",
+    "Verdict",
+    "judge",
+    "judge_indices",
+    "repeats",
+    "run_subject",
+]
 
 ASPECTS: Final[dict[str, str]] = {
     "shape": "the output's shape and element type",
@@ -36,6 +48,13 @@ ASPECTS: Final[dict[str, str]] = {
 
 NOT_REPEATABLE: Final = "differs from run to run"
 UNKNOWN: Final = "wrong value, cause unknown"
+CANCELLATION: Final = "cancellation: all digits lost"
+EMPTY_WINDOW: Final = "a window without a real cell"
+_ONE_ULP: Final = "one ulp off"
+_SEVERAL_ULPS: Final = "rounding errors of several ulps"
+_SHORTER: Final = "accumulates in, or rounds to,"
+ROUNDING_NAMES: Final = (_ONE_ULP, _SEVERAL_ULPS, _SHORTER, "subnormal")
+"""How the names of rounding errors begin."""
 
 _HARD = tuple(d.record for d in declarations() if d.kind == "selecting" and not d.constant)
 _LOOK_FURTHER = 16.0
@@ -287,7 +306,7 @@ def _plain_name(
     if isinstance(op, _HARD) and mode != "forward" and "ties" in verdict.tested:
         return "ties", "no tie rule explains the derivative"
     if isinstance(op, MaxPool) and _empty_windows_differ(op, mode, oracle, got, want):
-        return "padding", f"a window without a real cell gives {_sample(got, want)} instead of 0"
+        return "padding", f"{EMPTY_WINDOW} gives {_sample(got, want)} instead of 0"
     if difference.nan:
         if oracle.has_nan() or bool(np.isnan(want).any() and not np.isnan(got).any()):
             return "nan", "NaN where there should be none" if _extra_nan(got, want) else "a NaN is lost"
@@ -306,11 +325,21 @@ def _rounding_name(verdict: Verdict, op: Operator, mode: str, oracle: Oracle) ->
     if _flushes(got, want):
         return "subnormal results are flushed to zero"
     if verdict.worst <= 1:
-        return "one ulp off"
+        return _ONE_ULP
     shorter = _shorter_type(got, want)
     if shorter:
-        return f"accumulates in, or rounds to, {shorter}"
-    return "rounding errors of several ulps" if _is_rounding(verdict, op, mode, oracle.arrays) else UNKNOWN
+        return f"{_SHORTER} {shorter}"
+    if not _is_rounding(verdict, op, mode, oracle.arrays):
+        return UNKNOWN
+    return CANCELLATION if _no_digit_left(got, want) else _SEVERAL_ULPS
+
+
+def _no_digit_left(got: Array, want: Array) -> bool:
+    """Whether some element is off by its own size or more: its ulps say no more than that."""
+    with np.errstate(all="ignore"):
+        off = (got != want) & (np.abs(got.astype(float) - want.astype(float)) >= np.abs(want.astype(float)))
+    large = np.abs(want) >= float_limits(want.dtype).smallest_normal
+    return bool((off & (large | (want == 0)) & np.isfinite(got)).any())
 
 
 def _flushes(got: Array, want: Array) -> bool:
@@ -414,5 +443,5 @@ def judge_indices(subject: Subject, op: Any, oracle: Oracle) -> Verdict | None:
             return _blame(verdict, "ties", f"the index is that of the {rule} maximum")
     empty = want == -1
     if np.array_equal(np.where(empty, -1, got), want):
-        return _blame(verdict, "padding", "a window without a real cell has an index other than -1")
+        return _blame(verdict, "padding", f"{EMPTY_WINDOW} has an index other than -1")
     return _blame(verdict, "ties", "wrong index")

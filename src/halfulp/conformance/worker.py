@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from halfulp.conformance.report.result import Reproducer
-from halfulp.conformance.subjects import Subject, SubjectError, Unsupported, load_subject
+from halfulp.conformance.subjects import Subject, SubjectError, Unsupported, load_subjects
 from halfulp.conformance.summary import Summary
 from halfulp.conformance.units import Plan, Unit, run_unit
 
@@ -112,7 +112,8 @@ def perform(task: Task, plan: Plan, subjects: list[Subject], board: Board) -> An
 
 def load_all(names: Sequence[str | Subject]) -> list[Subject]:
     """The subjects, each on one thread; what is a subject already stays as it is."""
-    subjects = [load_subject(name) if isinstance(name, str) else name for name in names]
+    loaded = iter(load_subjects([name for name in names if isinstance(name, str)]))
+    subjects = [next(loaded) if isinstance(name, str) else name for name in names]
     for subject in subjects:
         try:
             subject.set_num_threads(1)

@@ -30,7 +30,7 @@ def run(options: Any, console: Console) -> int:
     for flag in _FOREIGN:
         if getattr(options, flag) is not None:
             raise ValueError(f"--{flag.replace('_', '-')}: has no meaning with --mode bounds")
-    if options.fail_on not in ("any", "none"):
+    if options.fail_on not in (None, "any", "none"):
         raise ValueError(f"--fail-on {options.fail_on}: must be any or none with --mode bounds")
     grades = [_graded(name, options, console) for name in options.subjects]
     for grade in grades:

@@ -43,6 +43,8 @@ def to_json(result: Result) -> dict[str, Any]:
             "aspects": list(result.demand.aspects),
             "ulps": result.demand.ulps,
             "unsupported": result.demand.unsupported,
+            "severities": list(result.demand.severities),
+            "given": result.demand.given,
         },
         "passed": result.passed,
         "coverage": [item.to_json() for item in result.coverage],
@@ -52,6 +54,7 @@ def to_json(result: Result) -> dict[str, Any]:
                 "version": subject.version,
                 "complete": subject.complete,
                 "passed": result.demand.met_by(subject),
+                "severities": subject.counts(),
                 "cells": subject.summary.to_json(),
                 "reproducers": [r.to_json() for r in subject.reproducers],
             }
@@ -67,7 +70,6 @@ def from_json(data: dict[str, Any]) -> Result:
     plan = dict(data["plan"])
     for key in ("operators", "modes", "dtypes"):
         plan[key] = tuple(plan[key])
-    demand = data["demand"]
     return Result(
         Plan(**plan),
         [
@@ -80,13 +82,19 @@ def from_json(data: dict[str, Any]) -> Result:
             )
             for item in data["subjects"]
         ],
-        Demand(tuple(demand["aspects"]), demand["ulps"], demand["unsupported"]),
+        _demand(data["demand"]),
         data["seconds"],
         data["finished"],
         data["date"],
         data["machine"],
         [Coverage(**item) for item in data.get("coverage", [])],  # older reports have none
     )
+
+
+def _demand(data: dict[str, Any]) -> Demand:
+    """The demand of a report; reports made before there were severities name every aspect instead."""
+    severities = tuple(data.get("severities", ()))
+    return Demand(tuple(data["aspects"]), data["ulps"], data["unsupported"], severities, data.get("given", True))
 
 
 def write_json(result: Result, path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from halfulp.conformance.report.data import to_json
 from halfulp.conformance.report.result import Result, SubjectResult
-from halfulp.conformance.report.terminal import share, ulps
+from halfulp.conformance.report.terminal import sentence, share, ulps, worst_error
+from halfulp.conformance.severity import SEVERITIES, severity
 from halfulp.conformance.summary import Cell, Finding
 from halfulp.conformance.verdict import ASPECTS
 
@@ -89,10 +90,11 @@ def _header(result: Result) -> str:
 def _chip(result: Result, subject: SubjectResult) -> str:
     met = result.demand.met_by(subject)
     total = subject.summary.total()
-    word = "meets what was asked" if met else "fails" if total.judged else "answers nothing: not a pass"
+    word = "passes" if met else "fails" if total.judged else "answers nothing: not a pass"
     return (
         f"<li class='chip {'good' if met else 'bad'}' data-subject='{escape(subject.name)}'>"
-        f"<b>{escape(subject.name)}</b> {escape(subject.version)}<br><span>{'✓' if met else '✗'} {word} · "
+        f"<b>{escape(subject.name)}</b> {escape(subject.version)}<br><span>{'✓' if met else '✗'} {word}: "
+        f"{escape(sentence(subject))} · "
         f"{share(total)} right · {total.cases:,} cases · {total.unsupported:,} unsupported</span></li>"
     )
 
@@ -105,6 +107,7 @@ def _filters(result: Result) -> str:
         ("mode", "mode", list(plan.modes)),
         ("dtype", "element type", list(plan.dtypes)),
         ("aspect", "aspect", list(ASPECTS)),
+        ("severity", "class", list(SEVERITIES)),
     ]
     parts = []
     for key, label, values in selects:
@@ -202,7 +205,7 @@ def _seen(cell: Cell) -> str:
 def _pictures() -> str:
     return (
         "<section><h2>Where it goes wrong</h2><p>Share of the cases that fail, in per cent of those that test the "
-        "aspect. An empty place was not tested.</p><div id='heat' class='grid'></div></section>"
+        "aspect. Empty cells were not tested.</p><div id='heat' class='grid'></div></section>"
         "<section><h2>How far off</h2><p>Elements by error in ulps, on a logarithmic scale; the bar at 0 is what is "
         "correctly rounded.</p><div id='legend' class='legend'></div><div id='histograms' class='grid small'></div>"
         "</section>"
@@ -222,30 +225,30 @@ def _findings(result: Result, subject: SubjectResult) -> str:
 
 
 def _finding(subject: SubjectResult, operator: str, finding: Finding) -> str:
-    script = next(
-        (
-            r.script
-            for r in subject.reproducers
-            if (r.operator, r.aspect, r.name) == (operator, finding.aspect, finding.name)
-        ),
+    shown = next(
+        (r for r in subject.reproducers if (r.operator, r.aspect, r.name) == (operator, finding.aspect, finding.name)),
         None,
     )
     modes, dtypes = _spread(subject, operator, finding)
-    worst = f", up to {ulps(finding.worst)} ulps" if finding.worst > 1 else ""
+    kind = severity(finding.aspect, finding.name)
     times = "once" if finding.count == 1 else f"{finding.count:,} times"
     where = f"{', '.join(modes)} · {', '.join(dtypes)}"
     attributes = (
         f"data-operator='{operator}' data-aspect='{finding.aspect}' data-mode='{' '.join(modes)}' "
-        f"data-dtype='{' '.join(dtypes)}'"
+        f"data-dtype='{' '.join(dtypes)}' data-severity='{kind}'"
     )
     body = f"<p>{escape(where)}<br>smallest case <code>{escape(finding.case)}</code></p>"
     if finding.message:
         body += f"<p>{escape(finding.message)}</p>"
-    if script is not None:
-        body += f"<button class='copy' type='button'>copy</button><pre><code>{escape(script)}</code></pre>"
+    if shown is not None:
+        if shown.got and shown.want:
+            answers = f"<dt>got</dt><dd>{escape(shown.got)}</dd><dt>want</dt><dd>{escape(shown.want)}</dd>"
+            body += f"<dl class='answers'>{answers}</dl>"
+        body += f"<button class='copy' type='button'>copy</button><pre><code>{escape(shown.script)}</code></pre>"
     return (
-        f"<details class='finding' {attributes}><summary><span class='tag'>{finding.aspect}</span> <b>{operator}</b> "
-        f"{escape(finding.name)} <small>{times}{worst}</small></summary>{body}</details>"
+        f"<details class='finding' {attributes}><summary><span class='tag {kind}'>{kind}</span> "
+        f"<span class='tag'>{finding.aspect}</span> <b>{operator}</b> "
+        f"{escape(finding.name)} <small>{times}{worst_error(finding)}</small></summary>{body}</details>"
     )
 
 
@@ -258,7 +261,7 @@ def _spread(subject: SubjectResult, operator: str, finding: Finding) -> tuple[li
 
 def _unsupported(subject: SubjectResult) -> str:
     rows = []
-    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+    for operator in subject.summary.operators():
         reasons = subject.summary.select(operator).reasons
         rows += [
             f"<tr data-operator='{operator}'><td>{operator}</td><td>{count:,}</td><td>{escape(text)}</td></tr>"
@@ -275,4 +278,8 @@ def _unsupported(subject: SubjectResult) -> str:
 
 def _footer(result: Result) -> str:
     meaning = "".join(f"<dt>{aspect}</dt><dd>{escape(text)}</dd>" for aspect, text in ASPECTS.items())
-    return f"<footer><h2>Aspects</h2><dl>{meaning}</dl><p>The check took {result.seconds:.1f} s.</p></footer>"
+    classes = "".join(f"<dt>{name}</dt><dd>{escape(text)}</dd>" for name, text in SEVERITIES.items())
+    return (
+        f"<footer><h2>Classes</h2><dl>{classes}</dl><h2>Aspects</h2><dl>{meaning}</dl>"
+        f"<p>The check took {result.seconds:.1f} s.</p></footer>"
+    )

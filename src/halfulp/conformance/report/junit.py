@@ -30,7 +30,7 @@ def _suite(result: Result, subject: SubjectResult) -> ET.Element:
     failures = skipped = 0
     for (operator, mode, dtype), cell in sorted(subject.summary.cells.items()):
         test = ET.SubElement(suite, "testcase", classname=_text(f"{subject.name}.{operator}"), name=f"{mode}[{dtype}]")
-        broken = [f for f in cell.findings.values() if result.demand.forbids(f)]
+        broken = [f for f in cell.findings.values() if result.demand.forbids(f, subject)]
         if broken or (cell.unsupported and (subject.complete or result.demand.unsupported)):
             failures += 1
             ET.SubElement(test, "failure", message=_text(_headline(cell, broken))).text = _text(_details(broken))

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const BUCKETS = ["0", "1", "2", "–4", "–8", "–16", "–32", "–64", "–128", "more"];
 const SHORT = { padding: "pad", infinity: "inf", adjoint: "adj", reproducible: "repro" };
-const keys = ["subject", "operator", "mode", "dtype", "aspect"];
+const keys = ["subject", "operator", "mode", "dtype", "aspect", "severity"];
 const inputs = Object.fromEntries(keys.map((key) => [key, document.getElementById(`filter-${key}`)]));
 const search = document.getElementById("filter-text");
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from halfulp.conformance.diagnosis import EITHER
 from halfulp.conformance.report.coverage import Coverage
+from halfulp.conformance.severity import SEVERITIES, severity
 from halfulp.conformance.summary import Finding, Summary
 from halfulp.conformance.units import Plan
-from halfulp.conformance.verdict import ASPECTS, UNKNOWN
+from halfulp.conformance.verdict import ASPECTS
 
 __all__ = ["Demand", "Reproducer", "Result", "SubjectResult"]
 
@@ -48,11 +49,22 @@ class SubjectResult:
     def findings(self) -> list[tuple[str, Finding]]:
         """(operator, finding), the same kind of failure of an operator in several modes and types counted together."""
         listed = []
-        for operator in dict.fromkeys(key[0] for key in self.summary.cells):
+        for operator in self.summary.operators():
             whole = self.summary.select(operator)
             found = _without_doubt(whole.findings)
             listed += [(operator, found[key]) for key in sorted(found)]
-        return listed
+        return sorted(listed, key=_worst_first)
+
+    def counts(self) -> dict[str, int]:
+        """Severity -> cases with a finding of it, the worst first."""
+        found = self.findings()
+        return {kind: sum(f.count for _, f in found if severity(f.aspect, f.name) == kind) for kind in SEVERITIES}
+
+
+def _worst_first(item: tuple[str, Finding]) -> tuple[Any, ...]:
+    operator, finding = item
+    place = list(SEVERITIES).index(severity(finding.aspect, finding.name))
+    return place, list(ASPECTS).index(finding.aspect), operator, finding.name
 
 
 def _without_doubt(findings: dict[str, Finding]) -> dict[str, Finding]:
@@ -68,48 +80,59 @@ def _without_doubt(findings: dict[str, Finding]) -> dict[str, Finding]:
 
 @dataclass(frozen=True)
 class Demand:
-    """What is asked of a subject: the aspects in which it must not fail, and how many ulps it may be off.
+    """What makes a subject fail: severities, aspects, and rounding errors of more than some ulps.
 
+    Without further words nothing may be wrong; a subject that claims to be complete may show no failure at all.
+
+    >>> Demand().severities
+    ('wrong',)
     >>> Demand.parse("shape,nan").aspects
     ('shape', 'nan')
-    >>> Demand.parse("ulps>2").ulps
+    >>> Demand.parse("wrong,ulps>2").ulps
     2.0
     """
 
-    aspects: tuple[str, ...] = tuple(ASPECTS)
+    aspects: tuple[str, ...] = ()
     ulps: float = 0.0
     unsupported: bool = False
+    severities: tuple[str, ...] = ("wrong",)
+    given: bool = False
+    """Whether the user chose; else the claim of the subject decides."""
 
     @classmethod
     def parse(cls, text: str) -> Demand:
-        """From the words of ``--fail-on``: aspects, ``ulps>N``, ``unsupported``, ``any`` or ``none``."""
+        """From the words of ``--fail-on``: severities, aspects, ``ulps>N``, ``unsupported``, ``any`` or ``none``."""
         aspects: list[str] = []
+        severities: list[str] = []
         ulps, unsupported = 0.0, False
         for word in (part.strip() for part in text.split(",")):
             if word == "any":
-                aspects += [a for a in ASPECTS if a not in aspects]
+                severities += SEVERITIES
+            elif word in SEVERITIES:
+                severities.append(word)
             elif word.startswith("ulps>"):
-                ulps = float(word.removeprefix("ulps>"))
+                ulps = _number_of_ulps(word)
                 aspects.append("value")
             elif word == "unsupported":
                 unsupported = True
             elif word in ASPECTS:
                 aspects.append(word)
             elif word != "none":
-                known = ", ".join(ASPECTS)
-                raise ValueError(f"{word!r} is not one of {known}, ulps>N, unsupported, any, none")
-        return cls(tuple(dict.fromkeys(aspects)), ulps, unsupported)
+                known = ", ".join([*SEVERITIES, *ASPECTS])
+                raise ValueError(f"--fail-on {word}: must be one of {known}, ulps>N, unsupported, any, none")
+        return cls(tuple(dict.fromkeys(aspects)), ulps, unsupported, tuple(dict.fromkeys(severities)), True)
 
     def broken_by(self, subject: SubjectResult) -> list[tuple[str, Finding]]:
         """The findings that break the demand."""
-        return [(operator, finding) for operator, finding in subject.findings() if self.forbids(finding)]
+        return [(operator, finding) for operator, finding in subject.findings() if self.forbids(finding, subject)]
 
-    def forbids(self, finding: Finding) -> bool:
-        """Whether a finding breaks the demand."""
-        return finding.aspect in self.aspects and not self._tolerated(finding)
-
-    def _tolerated(self, finding: Finding) -> bool:
-        return finding.aspect == "value" and finding.name != UNKNOWN and finding.worst <= self.ulps
+    def forbids(self, finding: Finding, subject: SubjectResult) -> bool:
+        """Whether a finding of a subject breaks the demand."""
+        if subject.complete and not self.given:
+            return True
+        kind = severity(finding.aspect, finding.name)
+        tolerated = finding.aspect == "value" and kind == "rounding" and finding.worst <= self.ulps
+        return (kind in self.severities or finding.aspect in self.aspects) and not tolerated
 
     def met_by(self, subject: SubjectResult) -> bool:
         """Whether a subject does what is asked of it. A subject that answers no case does not."""
@@ -119,6 +142,16 @@ class Demand:
         if (self.unsupported or subject.complete) and total.unsupported:
             return False
         return not self.broken_by(subject)
+
+
+def _number_of_ulps(word: str) -> float:
+    try:
+        ulps = float(word.removeprefix("ulps>"))
+    except ValueError:
+        ulps = -1.0
+    if not ulps >= 0:
+        raise ValueError(f"--fail-on {word}: N must be a number of at least 0")
+    return ulps
 
 
 @dataclass

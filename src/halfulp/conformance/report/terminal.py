@@ -8,10 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from halfulp.conformance.report.result import Reproducer, Result, SubjectResult
-from halfulp.conformance.summary import Cell
-from halfulp.conformance.verdict import ASPECTS
+from halfulp.conformance.severity import SEVERITIES, severity
+from halfulp.conformance.summary import Cell, Finding
+from halfulp.conformance.verdict import CANCELLATION
 
-__all__ = ["print_result", "share", "ulps"]
+__all__ = ["print_result", "sentence", "share", "ulps"]
+
+_FEW = 20
+"""Where fewer cases stand behind a share, the elements are counted instead."""
+_STYLES = {"wrong": "bold red", "convention": "yellow", "rounding": "yellow"}
 
 _MARKS = ("shape", "padding", "nan", "infinity", "zero", "ties", "adjoint", "reproducible", "error")
 _HEADINGS = {
@@ -38,9 +43,11 @@ def ulps(number: float) -> str:
 
 
 def share(cell: Cell) -> str:
-    """The share of correctly rounded elements; 100 % only if it is all of them."""
+    """The share of correctly rounded elements; 100 % only if it is all of them, and counts where few cases were run."""
     if not cell.elements:
         return "–"
+    if cell.judged < _FEW:
+        return f"{cell.correct}/{cell.elements}"
     if cell.correct == cell.elements:
         return "100 %"
     return f"{min(99.99, 100 * cell.correct / cell.elements):.2f} %"
@@ -79,7 +86,7 @@ def subject_table(subject: SubjectResult) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for aspect in _MARKS:
         table.add_column(_HEADINGS.get(aspect, aspect), justify="center", no_wrap=True)
-    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+    for operator in subject.summary.operators():
         cell = subject.summary.select(operator)
         table.add_row(operator, *_numbers(cell), *(mark(cell, aspect) for aspect in _MARKS))
     whole = subject.summary.total()
@@ -96,7 +103,7 @@ def _numbers(cell: Cell) -> tuple[str, str, Text, str]:
 def rules_line(subject: SubjectResult) -> Text | None:
     """The tie and NaN rules that a subject was seen to follow, operator by operator."""
     parts = []
-    for operator in dict.fromkeys(key[0] for key in subject.summary.cells):
+    for operator in subject.summary.operators():
         whole = subject.summary.select(operator)
         seen = [
             f"{words} {rules(whole, key)}" for key, words in (("ties", "ties"), ("nan", "NaN")) if rules(whole, key)
@@ -107,11 +114,12 @@ def rules_line(subject: SubjectResult) -> Text | None:
 
 
 def findings_table(subject: SubjectResult, wide: bool, limit: int = 30) -> Table | None:
-    """Every kind of failure with its number of cases."""
-    found = sorted(subject.findings(), key=lambda item: (list(ASPECTS).index(item[1].aspect), item[0], item[1].name))
+    """Every kind of failure with its number of cases, the worst first."""
+    found = subject.findings()
     if not found:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    table.add_column("class", no_wrap=True)
     table.add_column("aspect", no_wrap=True)
     table.add_column("operator", no_wrap=True)
     table.add_column("finding")
@@ -119,12 +127,46 @@ def findings_table(subject: SubjectResult, wide: bool, limit: int = 30) -> Table
     if wide:
         table.add_column("smallest case", no_wrap=True)
     for operator, finding in found[:limit]:
-        worst = f" (up to {ulps(finding.worst)})" if finding.worst > 1 else ""
+        kind = severity(finding.aspect, finding.name)
         place = (finding.case,) if wide else ()
-        table.add_row(finding.aspect, operator, finding.name + worst, f"{finding.count:,}", *place)
+        shown = Text(kind, style=_STYLES[kind])
+        table.add_row(
+            shown, finding.aspect, operator, finding.name + worst_error(finding), f"{finding.count:,}", *place
+        )
     if len(found) > limit:
-        table.add_row("…", "", f"{len(found) - limit} more in the JSON and HTML reports", "")
+        table.add_row("…", "", "", f"{len(found) - limit} more in the JSON and HTML reports", "")
     return table
+
+
+def worst_error(finding: Finding) -> str:
+    """The largest error of a finding, where ulps say something."""
+    if finding.worst <= 1 or finding.name == CANCELLATION:
+        return ""
+    return f" (up to {ulps(finding.worst)} ulps)"
+
+
+def sentence(subject: SubjectResult) -> str:
+    """What is wrong with a subject in one sentence, the worst first."""
+    found = subject.findings()
+    if not found:
+        return "every answer is right"
+    parts = []
+    for kind in SEVERITIES:
+        listed = [f for _, f in found if severity(f.aspect, f.name) == kind]
+        if listed:
+            cases = sum(f.count for f in listed)
+            parts.append(f"{_SENTENCES[kind]} in {len(listed)} {_plural('way', listed)} ({cases:,} times)")
+    if parts[0].startswith(_SENTENCES["wrong"]):
+        operator, worst = found[0]
+        parts[0] += f", such as {operator}: {worst.name}"
+    return "; ".join(parts)
+
+
+_SENTENCES = {"wrong": "wrong", "convention": "follows another convention", "rounding": "not correctly rounded"}
+
+
+def _plural(word: str, listed: list[Finding]) -> str:
+    return word if len(listed) == 1 else f"{word}s"
 
 
 def comparison_table(result: Result) -> Table:
@@ -193,7 +235,6 @@ def _print_tables(result: Result, console: Console, reproducers: int) -> None:
 
 def _last_line(result: Result, subject: SubjectResult) -> Text:
     total = subject.summary.total()
-    broken = result.demand.broken_by(subject)
     ended = "" if result.finished else " (stopped before the end)"
     head = f"{subject.name}: {total.cases:,} cases in {result.seconds:.1f} s, seed {result.plan.seed}{ended}: "
     if not total.judged:
@@ -204,9 +245,7 @@ def _last_line(result: Result, subject: SubjectResult) -> Text:
         return Text(head + f"{why}: not a pass", style="bold red")
     if result.demand.met_by(subject):
         rest = f"; {total.unsupported:,} cases are not supported" if total.unsupported else ""
-        return Text(head + "meets everything that was asked" + rest, style="bold green")
-    if not broken:
-        return Text(head + f"{total.unsupported:,} cases are not supported", style="bold red")
-    kinds = len({(operator, finding.name) for operator, finding in broken})
-    ways = "way" if kinds == 1 else "ways"
-    return Text(head + f"fails in {kinds} {ways}, {sum(f.count for _, f in broken):,} times", style="bold red")
+        return Text(head + f"passes: {sentence(subject)}{rest}", style="bold green")
+    if not result.demand.broken_by(subject):
+        return Text(head + f"fails: {total.unsupported:,} cases are not supported", style="bold red")
+    return Text(head + f"fails: {sentence(subject)}", style="bold red")

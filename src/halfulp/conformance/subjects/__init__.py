@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Sequence
 from typing import Final
 
 from halfulp.conformance.subjects._base import Subject, Unsupported
 
-__all__ = ["SUBJECTS", "Subject", "SubjectError", "Unsupported", "load_subject"]
+__all__ = ["SUBJECTS", "Subject", "SubjectError", "Unsupported", "load_subject", "load_subjects"]
 
 SUBJECTS: Final[dict[str, tuple[str, str, str]]] = {
     "halfulp": ("halfulp_", "HalfulpSubject", "halfulp"),
@@ -32,6 +34,10 @@ def load_subject(name: str) -> Subject:
     >>> load_subject("numpy-naive").name
     'numpy-naive'
     """
+    if name.startswith("onnx:"):
+        from halfulp.conformance.subjects.onnx_backend import load_backend
+
+        return load_backend(name)
     if ":" in name:
         from halfulp.conformance.subjects.user import load
 
@@ -41,10 +47,28 @@ def load_subject(name: str) -> Subject:
             raise SubjectError(f"subject {name!r} cannot be loaded: {error}") from error
     if name not in SUBJECTS:
         known = ", ".join(SUBJECTS)
-        raise SubjectError(f"there is no subject {name!r}; known are {known}, and module:object for your own backend")
+        close = difflib.get_close_matches(name, SUBJECTS, n=1)
+        meant = f": did you mean {close[0]!r}?" if close else ";"
+        raise SubjectError(
+            f"there is no subject {name!r}{meant} known are {known}, module:object for your own backend, "
+            "and onnx:module for an ONNX backend"
+        )
     module, class_name, needed = SUBJECTS[name]
     try:
         loaded = importlib.import_module(f"halfulp.conformance.subjects.{module}")
     except ImportError as error:
-        raise SubjectError(f"subject {name!r} needs {needed}: {error}") from error
+        raise SubjectError(f"subject {name!r} needs {needed}: pip install {needed} ({error})") from error
     return getattr(loaded, class_name)()  # type: ignore[no-any-return]
+
+
+def load_subjects(names: Sequence[str]) -> list[Subject]:
+    """Several subjects; those that cannot be loaded are named together."""
+    loaded, problems = [], []
+    for name in names:
+        try:
+            loaded.append(load_subject(name))
+        except SubjectError as error:
+            problems.append(str(error))
+    if problems:
+        raise SubjectError("; ".join(problems))
+    return loaded
