@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import pytest
 
-FRAMEWORKS = ["torch", "jax", "onnx", "onnxruntime", "dask", "distributed"]
+FRAMEWORKS = ["torch", "jax", "onnx", "onnxruntime", "dask", "distributed", "xarray", "zarr", "tifffile"]
 HEAVY = ["flint", *FRAMEWORKS, "rich", "hypothesis", "sympy", "matplotlib"]
 
 

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 
 from halfulp import geometry, spec
 from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
-from halfulp.errors import CertificateError, DTypeError, HalfulpError, ModelError, PolicyError, ShapeError, TapeError
+from halfulp.errors import (
+    CertificateError,
+    DTypeError,
+    HalfulpError,
+    ModelError,
+    PolicyError,
+    PyramidError,
+    ShapeError,
+    TapeError,
+)
 from halfulp.functional import *
 from halfulp.functional import __all__ as _functional
 from halfulp.functional._source import functions
@@ -74,6 +83,7 @@ __all__ = [
     "Node",
     "Operator",
     "PolicyError",
+    "PyramidError",
     "ShapeError",
     "SmoothMaxPool",
     "SumPool",

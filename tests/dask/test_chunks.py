@@ -61,12 +61,15 @@ OPERATORS = {
     "mean of cells": lambda w, c: hu.AvgPool(**w, ceil_mode=c, count_include_pad=False),
     "sum": lambda w, c: hu.SumPool(**w, ceil_mode=c),
     "norm": lambda w, c: hu.LpPool(p=2, **w, ceil_mode=c),
+    "mean of numbers": lambda w, c: hu.AvgPool(**w, ceil_mode=c, nan="ignore", dtype="float64"),
+    "median": lambda w, c: hu.MedianPool(**w, ceil_mode=c),
+    "mode": lambda w, c: hu.ModePool(**w, ceil_mode=c, nan="ignore"),
     "smooth": lambda w, c: hu.SmoothMaxPool(beta=1.5, **w, ceil_mode=c),
 }
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-@examples(25)
+@examples(16)
 @given(st.data())
 def test_windows(name: str, data: Any) -> None:
     ndim = data.draw(st.integers(1, 3))
@@ -80,7 +83,7 @@ def test_windows(name: str, data: Any) -> None:
     assert_same_bits(lazy.compute(scheduler="sync"), expected)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_indices(data: Any) -> None:
     ndim = data.draw(st.integers(1, 3))
@@ -92,7 +95,7 @@ def test_indices(data: Any) -> None:
         assert_same_bits(lazy.compute(scheduler="sync"), expected)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_convolutions(data: Any) -> None:
     ndim, groups = data.draw(st.integers(1, 2)), data.draw(st.sampled_from([1, 2]))
@@ -103,7 +106,7 @@ def test_convolutions(data: Any) -> None:
     assert_same_as_in_memory(data, op, shape, (2 * groups, 2, *kernel), 2 * groups)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_transposed_convolutions(data: Any) -> None:
     ndim, groups = data.draw(st.integers(1, 2)), data.draw(st.sampled_from([1, 2]))
@@ -177,3 +180,26 @@ def test_an_array_without_cells() -> None:
     x = np.zeros((2, 0), "float32")
     padded = hu.MaxPool((2,), padding=1)
     assert_same_bits(padded(da.from_array(x, chunks=(1, 1))).compute(), padded(x))
+
+
+@examples(30)
+@given(st.data())
+def test_integers(data: Any) -> None:
+    arguments, sizes = data.draw(windows(2))
+    dtype = np.dtype(data.draw(st.sampled_from(["u1", "i2", "u8", "?"])))
+    x = (
+        np.random.default_rng(data.draw(st.integers(0, 99)))
+        .integers(0, 2 if dtype.kind == "b" else 127, sizes)
+        .astype(dtype)
+    )
+    lazy = da.from_array(x, chunks=data.draw(chunked(sizes)))
+    for op in (
+        hu.AvgPool(**arguments, dtype="same"),
+        hu.AvgPool(**arguments, dtype="float32"),
+        hu.SumPool(**arguments, dtype="int64"),
+        hu.MaxPool(**arguments),
+        hu.MedianPool(**arguments),
+        hu.ModePool(**arguments),
+    ):
+        assert op(lazy).dtype == op(x).dtype
+        assert_same_bits(op(lazy).compute(scheduler="sync"), op(x))

@@ -43,8 +43,8 @@ def output_dtype(op: Operator, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The element type of an operator's result for an input of this type."""
     name = getattr(op, "dtype", None)
     if name is None or name == "same":
-        native: np.dtype[Any] = dtype.newbyteorder("=")
-        return native
+        found: np.dtype[Any] = dtype.newbyteorder("=")
+        return found
     known: np.dtype[Any] = FORMATS[name].dtype if name in FORMATS else np.dtype(name)
     return known
 
