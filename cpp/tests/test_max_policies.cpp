@@ -1,5 +1,6 @@
-// Hard max in every element type, under every tie rule and NaN rule, against a plain loop: values, indices, tangents and
-// cotangents. Arrays end where their memory ends, for the sanitizers.
+// Hard max in every element type, under every tie rule and NaN rule, against a plain loop: values, indices, tangents
+// and cotangents. Arrays end where their memory ends, for the sanitizers.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -56,7 +57,8 @@ template <class T>
 ArrayView view(std::vector<T>& items, const Geometry& g, Index rows, Index columns) {
   items.resize(static_cast<std::size_t>(g.planes * rows * columns));
   const auto item = static_cast<Index>(sizeof(T));
-  const Sizes dense{rows * columns * item, columns * item, item}, mixed{item, columns * g.planes * item, g.planes * item};
+  const Sizes dense{rows * columns * item, columns * item, item};
+  const Sizes mixed{item, columns * g.planes * item, g.planes * item};
   return {reinterpret_cast<char*>(items.data()), dtype_of<T>, {g.planes, rows, columns}, g.interleaved ? mixed : dense};
 }
 template <class T>
