@@ -4,8 +4,8 @@ python -m benchmarks publish [--only pooling|check] [--rounds N] [--threads N] [
 
 The pooling rows are measured on every instruction set of the machine, in one run, and go to docs/assets/pooling.json;
 from it are made docs/assets/pooling.svg (the README's picture), docs/assets/pooling-all.svg,
-docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's table. --again makes pictures
-and texts once more from the figures that are there.
+docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's table. --again makes
+pictures and texts once more from the figures that are there.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def texts(figures: dict[str, Any]) -> dict[str, str]:
     words = (
         "![Ten pooling operations: time as a multiple of a copy of the same bytes, ours and the peers']"
         f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run. The picture holds for "
-        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table for each "
-        "instruction set that was measured, with versions and milliseconds."
+        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table for "
+        "each instruction set that was measured, with versions and milliseconds."
     )
     return {
         "docs/assets/pooling.svg": overview(chosen, caption(figures)),
