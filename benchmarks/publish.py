@@ -89,8 +89,8 @@ def texts(figures: dict[str, Any]) -> dict[str, str]:
     words = (
         "![Ten pooling operations: time as a multiple of a copy of the same bytes, ours and the peers']"
         f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run. The picture holds for "
-        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table for "
-        "each instruction set that was measured, with versions and milliseconds."
+        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table "
+        "for each instruction set that was measured, with versions and milliseconds."
     )
     return {
         "docs/assets/pooling.svg": overview(chosen, caption(figures)),

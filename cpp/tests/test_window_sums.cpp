@@ -109,7 +109,8 @@ void averages_match_the_accumulator() {
     const Index planes = 3, rows = axes[0].output, columns = axes[1].output;
     tests::describe("generator", 7, "round", round, "dtype", name_of(dtype_of<T>), "isa", name_of(current_isa()),
                     "sizes", tuple_text(spatial.span()), "kernel",
-                    tuple_text(std::vector{axes[0].kernel, axes[1].kernel}), "stride", tuple_text(std::vector{axes[0].stride, axes[1].stride}), "before",
+                    tuple_text(std::vector{axes[0].kernel, axes[1].kernel}), "stride",
+                    tuple_text(std::vector{axes[0].stride, axes[1].stride}), "before",
                     tuple_text(std::vector{axes[0].before, axes[1].before}), "include", include, "divisor", divisor);
     std::vector<T> x(static_cast<std::size_t>(planes * spatial[0] * spatial[1]));
     std::vector<T> y(static_cast<std::size_t>(planes * rows * columns));

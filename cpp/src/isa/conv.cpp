@@ -67,7 +67,7 @@ Index accept_sources(const double* __restrict value, const conv::Acceptance& giv
     const auto low = round_bits<format_of<T>>(sum - margin);
     const auto high = round_bits<format_of<T>>(sum + margin);
     out[i] = std::bit_cast<T>(low);
-    bad[i] = (low != high) | (margin != margin) ? 1 : 0;
+    bad[i] = ((low != high) | (margin != margin)) ? 1 : 0;
   }
   return count_of(bad, a.n);
 }
@@ -87,7 +87,7 @@ Index accept_twofold_sources(const double* __restrict highs, const double* __res
     const double below = sum.high + (sum.low - error);
     const double above = sum.high + (sum.low + error);
     out[i] = below;
-    bad[i] = (below == above) & (below != 0.0) ? 0 : 1;
+    bad[i] = ((below == above) & (below != 0.0)) ? 0 : 1;
   }
   return count_of(bad, a.n);
 }
@@ -144,7 +144,7 @@ bool decide_sources(const double* __restrict value, Index n, const conv::Margin&
     const auto low = round_bits<format_of<T>>(sum - margin);
     const auto high = round_bits<format_of<T>>(sum + margin);
     out[i] = std::bit_cast<T>(low);
-    differ |= static_cast<decltype(differ)>((low ^ high) | ((margin != margin) & (sum == sum) ? 1 : 0));
+    differ |= static_cast<decltype(differ)>((low ^ high) | (((margin != margin) & (sum == sum)) ? 1 : 0));
   }
   return differ == 0;
 }

@@ -153,10 +153,10 @@ inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.s
 // Elements Start and on of vectors put together.
 template <int Start, class H>
 inline H sums_from(const H* v) {
-  constexpr int vector = Start / kWide, lane = Start % kWide;
-  if constexpr (lane == 0) return v[vector];
+  constexpr int vector = Start / kWide;
+  if constexpr (Start % kWide == 0) return v[vector];
   else return by_parts(v[vector], v[vector + 1], [](const Doubles& a, const Doubles& b) {
-    return shuffled<lane, 1>(a, b, std::make_integer_sequence<int, kWide>{});
+    return shuffled<Start % kWide, 1>(a, b, std::make_integer_sequence<int, kWide>{});
   });
 }
 #else

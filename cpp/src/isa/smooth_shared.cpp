@@ -17,8 +17,8 @@ SmoothRange range(const double* u, Index n) {
     highest[i] = -kInfinity;
   }
   const auto meet = [&](Index i, double x) {
-    lowest[i] = (x < lowest[i]) & (x > -kInfinity) ? x : lowest[i];
-    highest[i] = (x > highest[i]) & (x < kInfinity) ? x : highest[i];
+    lowest[i] = ((x < lowest[i]) & (x > -kInfinity)) ? x : lowest[i];
+    highest[i] = ((x > highest[i]) & (x < kInfinity)) ? x : highest[i];
   };
   Index j = 0;
   for (; j + lanes <= n; j += lanes)
