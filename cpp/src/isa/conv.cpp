@@ -36,7 +36,7 @@ Index load_vectors(const T*, Index, S*) {
 }
 
 template <class T, class S>
-void load(const T* in, Index stride, Index n, S* out) {
+void load_row(const T* in, Index stride, Index n, S* out) {
   if (stride == 1) {
     for (Index i = load_vectors(in, n, out); i < n; ++i) out[i] = static_cast<S>(widened(in[i]));
   } else {
@@ -227,12 +227,12 @@ void add_magnitudes(const double* x, Index n, double* sum) {
 // The largest magnitude; NaNs do not count. Four vectors in flight hide the latency of the comparison.
 double largest_magnitude(const double* x, Index n) {
   using V = Vector<double>;
-  V most[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
+  V most[4] = {filled<V>(0), filled<V>(0), filled<V>(0), filled<V>(0)};
   Index i = 0;
-  for (; i + 4 * V::width <= n; i += 4 * V::width)
-    for (int j = 0; j < 4; ++j) most[j] = larger_magnitude(V::load(x + i + j * V::width), most[j]);
-  double lanes[4 * V::width];
-  for (int j = 0; j < 4; ++j) most[j].store(lanes + j * V::width);
+  for (; i + 4 * kWidth<V> <= n; i += 4 * kWidth<V>)
+    for (int j = 0; j < 4; ++j) most[j] = larger_magnitude(load(x + i + j * kWidth<V>), most[j]);
+  double lanes[4 * kWidth<V>];
+  for (int j = 0; j < 4; ++j) store(lanes + j * kWidth<V>, most[j]);
   double result = 0;
   for (const double lane : lanes) result = lane > result ? lane : result;
   for (; i < n; ++i) {
@@ -246,15 +246,15 @@ double largest_magnitude(const double* x, Index n) {
 template <class F>
 double sum_over(const double* x, Index n, const F& f) {
   using V = Vector<double>;
-  V sums[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
+  V sums[4] = {filled<V>(0), filled<V>(0), filled<V>(0), filled<V>(0)};
   Index i = 0;
-  for (; i + 4 * V::width <= n; i += 4 * V::width)
-    for (int j = 0; j < 4; ++j) sums[j] = sums[j] + f(V::load(x + i + j * V::width));
-  for (; i + V::width <= n; i += V::width) sums[0] = sums[0] + f(V::load(x + i));
-  double lanes[4 * V::width], rest[V::width] = {};  // f of 0 is 0
+  for (; i + 4 * kWidth<V> <= n; i += 4 * kWidth<V>)
+    for (int j = 0; j < 4; ++j) sums[j] = sums[j] + f(load(x + i + j * kWidth<V>));
+  for (; i + kWidth<V> <= n; i += kWidth<V>) sums[0] = sums[0] + f(load(x + i));
+  double lanes[4 * kWidth<V>], rest[kWidth<V>] = {};  // f of 0 is 0
   for (int j = 0; i + j < n; ++j) rest[j] = x[i + j];
-  if (i < n) sums[1] = sums[1] + f(V::load(rest));
-  for (int j = 0; j < 4; ++j) sums[j].store(lanes + j * V::width);
+  if (i < n) sums[1] = sums[1] + f(load(rest));
+  for (int j = 0; j < 4; ++j) store(lanes + j * kWidth<V>, sums[j]);
   double result = 0;
   for (const double lane : lanes) result += lane;
   return result;
@@ -296,13 +296,13 @@ const ConvKernels& conv_kernels() {
   static constexpr ConvKernels table{product_kernels<PlainSum<float>, kRows, kVectors>(),
                                      product_kernels<PlainSum<double>, kRows, kVectors>(),
                                      product_kernels<TwofoldSum, kRows, 1>(),
-                                     load<Float16, float>,
-                                     load<BFloat16, float>,
-                                     load<float, float>,
-                                     load<Float16, double>,
-                                     load<BFloat16, double>,
-                                     load<float, double>,
-                                     load<double, double>,
+                                     load_row<Float16, float>,
+                                     load_row<BFloat16, float>,
+                                     load_row<float, float>,
+                                     load_row<Float16, double>,
+                                     load_row<BFloat16, double>,
+                                     load_row<float, double>,
+                                     load_row<double, double>,
                                      decide<Float16>,
                                      decide<BFloat16>,
                                      decide<float>,

@@ -1,6 +1,6 @@
 // The transforms of convolution by patches for one instruction set.
 #include "halfulp/patch_kernels.hpp"
-#include "halfulp/simd.hpp"
+#include "../simd/products.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -11,17 +11,17 @@ using Doubles = Vector<double>;
 
 // B: from cells to values.
 inline void transform_cells(const Doubles* d, Doubles* out) {
-  const Doubles near = Doubles::all(kNear), far = Doubles::all(kFar);
-  const Doubles product = Doubles::all(kPointProduct), less_sum = Doubles::all(-kPointSum);
-  const Doubles less_near2 = Doubles::all(-kNear2), less_far2 = Doubles::all(-kFar2);
+  const Doubles near = filled<Doubles>(kNear), far = filled<Doubles>(kFar);
+  const Doubles product = filled<Doubles>(kPointProduct), less_sum = filled<Doubles>(-kPointSum);
+  const Doubles less_near2 = filled<Doubles>(-kNear2), less_far2 = filled<Doubles>(-kFar2);
   const Doubles near_even = multiply_add(less_far2, d[2], d[4]), near_odd = multiply_add(less_far2, d[1], d[3]);
   const Doubles far_even = multiply_add(less_near2, d[2], d[4]), far_odd = multiply_add(less_near2, d[1], d[3]);
   out[0] = multiply_add(product, d[0], multiply_add(less_sum, d[2], d[4]));
   out[5] = multiply_add(product, d[1], multiply_add(less_sum, d[3], d[5]));
   out[1] = multiply_add(near, near_odd, near_even);
-  out[2] = multiply_add(Doubles::all(-kNear), near_odd, near_even);
+  out[2] = multiply_add(filled<Doubles>(-kNear), near_odd, near_even);
   out[3] = multiply_add(far, far_odd, far_even);
-  out[4] = multiply_add(Doubles::all(-kFar), far_odd, far_even);
+  out[4] = multiply_add(filled<Doubles>(-kFar), far_odd, far_even);
 }
 
 // G: value K of three taps.
@@ -31,14 +31,14 @@ inline Doubles transform_taps(Doubles first, Doubles middle, Doubles last) {
   if constexpr (K == 0) return first;
   else if constexpr (K == kPatchSide - 1) return last;
   else {
-    const Doubles even = multiply_add(Doubles::all(point[K] * point[K]), last, first);
-    return multiply_add(Doubles::all(point[K]), middle, even);
+    const Doubles even = multiply_add(filled<Doubles>(point[K] * point[K]), last, first);
+    return multiply_add(filled<Doubles>(point[K]), middle, even);
   }
 }
 
 // A: from values to outputs.
 inline void transform_values(const Doubles* m, int step, Doubles* out) {
-  const auto all = [](double x) { return Doubles::all(x); };
+  const auto all = [](double x) { return filled<Doubles>(x); };
   const Doubles near_sum = m[step] + m[2 * step], near_difference = m[step] - m[2 * step];
   const Doubles far_sum = m[3 * step] + m[4 * step], far_difference = m[3 * step] - m[4 * step];
   out[0] = multiply_add(all(1 / kFarScale), far_sum,
@@ -77,15 +77,15 @@ void deal(const double* line, Index n, double* out, Index plane) {
 #endif
 
 void patch_columns(double* lines, Index stride, Index n, double* dealt, Index plane, double* squares) {
-  for (Index x = 0; x < 4 * n + 2; x += Doubles::width) {
-    Doubles d[kPatchSide], out[kPatchSide], sum = Doubles::load(squares + x);
+  for (Index x = 0; x < 4 * n + 2; x += kWidth<Doubles>) {
+    Doubles d[kPatchSide], out[kPatchSide], sum = load(squares + x);
     for (int i = 0; i < kPatchSide; ++i) {
-      d[i] = Doubles::load(lines + i * stride + x);
+      d[i] = load(lines + i * stride + x);
       sum = multiply_add(d[i], d[i], sum);
     }
-    sum.store(squares + x);
+    store(squares + x, sum);
     transform_cells(d, out);
-    for (int i = 0; i < kPatchSide; ++i) out[i].store(lines + i * stride + x);
+    for (int i = 0; i < kPatchSide; ++i) store(lines + i * stride + x, out[i]);
   }
   for (int k = 0; k < kPatchSide; ++k) deal(lines + k * stride, n, dealt + k * kPatchSide * plane, plane);
 }
@@ -95,21 +95,21 @@ void patch_rows(const double* dealt, Index plane, Index n, Index rows, Index cha
                 Index block_stride, double* squares) {
   for (Index block = 0; block < n; block += rows, out += block_stride) {
     for (Index k = 0; k < conv::kPatchValues; k += kPatchSide) {
-      for (Index r = 0; r < rows; r += Doubles::width) {
+      for (Index r = 0; r < rows; r += kWidth<Doubles>) {
         const double* from = dealt + k * plane + block + r;
         double *to = out + k * value_stride + r, *const total = squares + k * plane + block + r;
         Doubles sums[kPatchSide];
-        for (int j = 0; j < kPatchSide; ++j) sums[j] = Doubles::load(total + j * plane);
+        for (int j = 0; j < kPatchSide; ++j) sums[j] = load(total + j * plane);
         for (Index c = 0; c < channels; ++c, from += conv::kPatchValues * plane, to += rows) {
           Doubles d[kPatchSide], values[kPatchSide];
-          for (int j = 0; j < kPatchSide; ++j) d[j] = Doubles::load(from + j * plane);
+          for (int j = 0; j < kPatchSide; ++j) d[j] = load(from + j * plane);
           transform_cells(d, values);
           for (int j = 0; j < kPatchSide; ++j) {
-            values[j].store(to + j * value_stride);
+            store(to + j * value_stride, values[j]);
             sums[j] = multiply_add(values[j], values[j], sums[j]);
           }
         }
-        for (int j = 0; j < kPatchSide; ++j) sums[j].store(total + j * plane);
+        for (int j = 0; j < kPatchSide; ++j) store(total + j * plane, sums[j]);
       }
     }
   }
@@ -120,14 +120,14 @@ template <int K>
 void filter_row(const double* const* taps, Index stride, Index channels, double* out, Index value_stride,
                 double* squares, Index n) {
   Doubles sums[kPatchSide];
-  for (int j = 0; j < kPatchSide; ++j) sums[j] = Doubles::load(squares + (K * kPatchSide + j) * n);
-  Doubles total = Doubles::load(squares + 36 * n);
+  for (int j = 0; j < kPatchSide; ++j) sums[j] = load(squares + (K * kPatchSide + j) * n);
+  Doubles total = load(squares + 36 * n);
   for (Index c = 0; c < channels; ++c) {
     Doubles g[3];
     for (int j = 0; j < 3; ++j) {
       Doubles tap[3];
       for (int i = 0; i < 3; ++i) {
-        tap[i] = Doubles::load(taps[3 * i + j] + c * stride);
+        tap[i] = load(taps[3 * i + j] + c * stride);
         if constexpr (K == 1) total = multiply_add(tap[i], tap[i], total);
       }
       g[j] = transform_taps<K>(tap[0], tap[1], tap[2]);
@@ -136,17 +136,17 @@ void filter_row(const double* const* taps, Index stride, Index channels, double*
                                         transform_taps<2>(g[0], g[1], g[2]), transform_taps<3>(g[0], g[1], g[2]),
                                         transform_taps<4>(g[0], g[1], g[2]), transform_taps<5>(g[0], g[1], g[2])};
     for (int j = 0; j < kPatchSide; ++j) {
-      values[j].store(out + (K * kPatchSide + j) * value_stride + c * n);
+      store(out + (K * kPatchSide + j) * value_stride + c * n, values[j]);
       sums[j] = multiply_add(values[j], values[j], sums[j]);
     }
   }
-  for (int j = 0; j < kPatchSide; ++j) sums[j].store(squares + (K * kPatchSide + j) * n);
-  if constexpr (K == 1) total.store(squares + 36 * n);
+  for (int j = 0; j < kPatchSide; ++j) store(squares + (K * kPatchSide + j) * n, sums[j]);
+  if constexpr (K == 1) store(squares + 36 * n, total);
 }
 
 void patch_filters(const double* taps, const Index* place, Index n, Index channels, double* out, Index value_stride,
                    double* squares) {
-  for (Index v = 0; v < n; v += Doubles::width) {
+  for (Index v = 0; v < n; v += kWidth<Doubles>) {
     const double* at[9];
     for (int t = 0; t < 9; ++t) at[t] = taps + place[t] * n + v;
     filter_row<0>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
@@ -159,36 +159,36 @@ void patch_filters(const double* taps, const Index* place, Index n, Index channe
 }
 
 void patch_outputs(const double* sums, Index value_stride, Index n, double* out, Index row_stride, Index stride) {
-  for (Index c = 0; c < n; c += Doubles::width) {
+  for (Index c = 0; c < n; c += kWidth<Doubles>) {
     Doubles half[4 * kPatchSide];  // [column of values][row of outputs]
     for (int j = 0; j < kPatchSide; ++j) {
       Doubles m[kPatchSide];
-      for (int k = 0; k < kPatchSide; ++k) m[k] = Doubles::load(sums + (k * kPatchSide + j) * value_stride + c);
+      for (int k = 0; k < kPatchSide; ++k) m[k] = load(sums + (k * kPatchSide + j) * value_stride + c);
       transform_values(m, 1, half + 4 * j);
     }
     for (int i = 0; i < 4; ++i) {
       Doubles result[4];
       transform_values(half + i, 4, result);
-      for (int j = 0; j < 4; ++j) result[j].store(out + i * row_stride + j * stride + c);
+      for (int j = 0; j < 4; ++j) store(out + i * row_stride + j * stride + c, result[j]);
     }
   }
 }
 
 void patch_weigh(const double* squares, Index plane, Index n, const double* weight, double* out) {
   const auto weighted = [&](const Doubles* x, int i) {
-    Doubles sum = Doubles::all(weight[i * kPatchSide]) * x[0];
-    for (int k = 1; k < kPatchSide; ++k) sum = multiply_add(Doubles::all(weight[i * kPatchSide + k]), x[k], sum);
+    Doubles sum = filled<Doubles>(weight[i * kPatchSide]) * x[0];
+    for (int k = 1; k < kPatchSide; ++k) sum = multiply_add(filled<Doubles>(weight[i * kPatchSide + k]), x[k], sum);
     return sum;
   };
-  for (Index p = 0; p < n; p += Doubles::width) {
+  for (Index p = 0; p < n; p += kWidth<Doubles>) {
     Doubles half[4][kPatchSide];
     for (int l = 0; l < kPatchSide; ++l) {
       Doubles x[kPatchSide];
-      for (int k = 0; k < kPatchSide; ++k) x[k] = Doubles::load(squares + (k * kPatchSide + l) * plane + p);
+      for (int k = 0; k < kPatchSide; ++k) x[k] = load(squares + (k * kPatchSide + l) * plane + p);
       for (int i = 0; i < 4; ++i) half[i][l] = weighted(x, i);
     }
     for (int i = 0; i < 4; ++i)
-      for (int j = 0; j < 4; ++j) weighted(half[i], j).store(out + (i * 4 + j) * plane + p);
+      for (int j = 0; j < 4; ++j) store(out + (i * 4 + j) * plane + p, weighted(half[i], j));
   }
 }
 

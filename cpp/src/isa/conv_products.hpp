@@ -4,8 +4,8 @@
 #include "halfulp/round.hpp"  // first: it makes the namespace of the instruction set an inline one
 
 #include "halfulp/conv_kernels.hpp"
-#include "halfulp/simd.hpp"
-#include "transpose_block.hpp"
+#include "../simd/products.hpp"
+#include "../simd/transpose_block.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -14,17 +14,17 @@ namespace {
 template <class S>
 struct PlainSum {
   using Scalar = S;
-  Vector<S> high = Vector<S>::all(S(-0.0));
+  Vector<S> high = filled<Vector<S>>(S(-0.0));
 
   void add_product(Vector<S> a, Vector<S> b) { high = multiply_add(a, b, high); }
-  void commit(S* c, Index, bool first) const { (first ? high : Vector<S>::load(c) + high).store(c); }
+  void commit(S* c, Index, bool first) const { store(c, (first ? high : load(c) + high)); }
 };
 
 // A running sum high + low: `high` is the sum rounded at every step, `low` the sum of what that lost.
 struct TwofoldSum {
   using Scalar = double;
-  Vector<double> high = Vector<double>::all(-0.0);
-  Vector<double> low = Vector<double>::all(-0.0);
+  Vector<double> high = filled<Vector<double>>(-0.0);
+  Vector<double> low = filled<Vector<double>>(-0.0);
 
   void add(Vector<double> x) {
     const Vector<double> sum = high + x;
@@ -40,12 +40,12 @@ struct TwofoldSum {
   void commit(double* c, Index plane, bool first) const {
     TwofoldSum total = *this;
     if (!first) {
-      total.low = Vector<double>::load(c + plane) + low;
-      total.high = Vector<double>::load(c);
+      total.low = load(c + plane) + low;
+      total.high = load(c);
       total.add(high);
     }
-    total.high.store(c);
-    total.low.store(c + plane);
+    store(c, total.high);
+    store(c + plane, total.low);
   }
 };
 
@@ -57,17 +57,17 @@ void matrix(const typename Sum::Scalar* const* row, const Index* offset, const t
   Sum sums[Rows][Vectors];
   const S* rows[Rows];
   for (int r = 0; r < Rows; ++r) rows[r] = row[r];
-  for (Index k = 0; k < depth; ++k, panel += Vectors * V::width) {
+  for (Index k = 0; k < depth; ++k, panel += Vectors * kWidth<V>) {
     const Index at = offset[k];
     V columns[Vectors];
-    for (int j = 0; j < Vectors; ++j) columns[j] = V::load(panel + j * V::width);
+    for (int j = 0; j < Vectors; ++j) columns[j] = load(panel + j * kWidth<V>);
     for (int r = 0; r < Rows; ++r) {
-      const V x = V::all(rows[r][at]);
+      const V x = filled<V>(rows[r][at]);
       for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(x, columns[j]);
     }
   }
   for (int r = 0; r < Rows; ++r)
-    for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * V::width, plane, first);
+    for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, plane, first);
 }
 
 template <class Sum, int Channels, int Vectors>
@@ -78,14 +78,14 @@ void stencil_block(const typename Sum::Scalar* cells, const Index* offset, const
   for (Index k = 0; k < depth; ++k, weight += Channels) {
     const auto* at = cells + offset[k];
     V x[Vectors];
-    for (int j = 0; j < Vectors; ++j) x[j] = V::load(at + j * V::width);
+    for (int j = 0; j < Vectors; ++j) x[j] = load(at + j * kWidth<V>);
     for (int m = 0; m < Channels; ++m) {
-      const V w = V::all(weight[m]);
+      const V w = filled<V>(weight[m]);
       for (int j = 0; j < Vectors; ++j) sums[m][j].add_product(x[j], w);
     }
   }
   for (int m = 0; m < Channels; ++m)
-    for (int j = 0; j < Vectors; ++j) sums[m][j].commit(c + m * stride + j * V::width, plane, first);
+    for (int j = 0; j < Vectors; ++j) sums[m][j].commit(c + m * stride + j * kWidth<V>, plane, first);
 }
 
 // A block of `vectors` vectors, at most `Most`.
@@ -100,7 +100,7 @@ void stencil_vectors(Index vectors, const Arguments&... arguments) {
 template <class Sum, int Channels>
 void stencil(const typename Sum::Scalar* cells, const Index* offset, const typename Sum::Scalar* weight, Index depth,
              Index n, typename Sum::Scalar* c, Index stride, Index plane, bool first) {
-  constexpr Index width = Vector<typename Sum::Scalar>::width;
+  constexpr Index width = kWidth<Vector<typename Sum::Scalar>>;
   // Enough sums in flight to hide the latency of an addition, few enough to stay in registers; blocks of equal size.
   constexpr int most = sizeof(Sum) > sizeof(Vector<typename Sum::Scalar>) ? 1 : Channels > 2 ? kVectors : 8 / Channels;
   const Index vectors = (n + width - 1) / width, blocks = (vectors + most - 1) / most;
@@ -117,11 +117,11 @@ void dot_taps(const typename Sum::Scalar* values, const typename Sum::Scalar* ce
               typename Sum::Scalar* c, Index plane) {
   using V = Vector<typename Sum::Scalar>;
   Sum sums[Taps];
-  for (Index i = 0; i < n; i += V::width) {
-    const V y = V::load(values + i);
-    for (int t = 0; t < Taps; ++t) sums[t].add_product(y, V::load(cells + offset[t] + i));
+  for (Index i = 0; i < n; i += kWidth<V>) {
+    const V y = load(values + i);
+    for (int t = 0; t < Taps; ++t) sums[t].add_product(y, load(cells + offset[t] + i));
   }
-  for (int t = 0; t < Taps; ++t) sums[t].commit(c + t * V::width, plane, false);
+  for (int t = 0; t < Taps; ++t) sums[t].commit(c + t * kWidth<V>, plane, false);
 }
 
 template <class Sum>
@@ -180,13 +180,13 @@ void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, 
 template <class S>
 bool finite(const S* x, Index n) {
   using V = Vector<S>;
-  V sums[4] = {V::all(0), V::all(0), V::all(0), V::all(0)};
-  const V zero = V::all(0);
+  V sums[4] = {filled<V>(0), filled<V>(0), filled<V>(0), filled<V>(0)};
+  const V zero = filled<V>(0);
   Index i = 0;
-  for (; i + 4 * V::width <= n; i += 4 * V::width)
-    for (int j = 0; j < 4; ++j) sums[j] = multiply_add(V::load(x + i + j * V::width), zero, sums[j]);
-  S lanes[V::width], sum = 0;
-  ((sums[0] + sums[1]) + (sums[2] + sums[3])).store(lanes);
+  for (; i + 4 * kWidth<V> <= n; i += 4 * kWidth<V>)
+    for (int j = 0; j < 4; ++j) sums[j] = multiply_add(load(x + i + j * kWidth<V>), zero, sums[j]);
+  S lanes[kWidth<V>], sum = 0;
+  store(lanes, ((sums[0] + sums[1]) + (sums[2] + sums[3])));
   for (; i < n; ++i) sum += x[i] * S(0);
   for (const S lane : lanes) sum += lane;
   return sum == 0;
@@ -196,7 +196,7 @@ template <class Sum, int Rows, int Vectors>
 constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
   using S = typename Sum::Scalar;
   conv::ProductKernels<S> table{};
-  table.width = Vector<S>::width;
+  table.width = kWidth<Vector<S>>;
   table.rows = Rows;
   table.vectors = Vectors;
   table.matrix[0] = matrix<Sum, Rows, 1>;

@@ -1,5 +1,5 @@
-// Which lanes are chosen: mask registers where there are any, else vectors of -1 and 0; and vectors of floats beside the
-// doubles of their halves.
+// Which lanes are chosen: mask registers where there are any, else vectors of -1 and 0; and vectors of floats beside
+// the doubles of their halves.
 #pragma once
 
 #include "deinterleave.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halfulp/array.hpp"
-#include "halfulp/simd.hpp"
+#include "products.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

@@ -1,0 +1,76 @@
+// Products and their sums: fused where the processor does that, and magnitudes.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "vector.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+template <class V>
+inline constexpr int kWidth = static_cast<int>(sizeof(V) / sizeof(lane_type<V>));
+template <class V>
+inline V filled(lane_type<V> x) {
+  return splat<lane_type<V>>(x);
+}
+
+// Without fused instructions the product is rounded: of two widened floats it is exact, so that the bits are the same;
+// they differ in `fast` mode alone.
+template <class V>
+inline V multiply_add(const V& a, const V& b, const V& c) {
+#if defined(HALFULP_ISA_avx512)
+  if constexpr (sizeof(a[0]) == 8)
+    return reinterpret<V>(_mm512_fmadd_pd(reinterpret<__m512d>(a), reinterpret<__m512d>(b), reinterpret<__m512d>(c)));
+  else
+    return reinterpret<V>(_mm512_fmadd_ps(reinterpret<__m512>(a), reinterpret<__m512>(b), reinterpret<__m512>(c)));
+#elif defined(HALFULP_ISA_avx2)
+  if constexpr (sizeof(a[0]) == 8)
+    return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
+  else
+    return reinterpret<V>(_mm256_fmadd_ps(reinterpret<__m256>(a), reinterpret<__m256>(b), reinterpret<__m256>(c)));
+#else
+  return a * b + c;
+#endif
+}
+
+// a * b - product, where product is fl(a * b)
+inline Vector<double> product_error(const Vector<double>& a, const Vector<double>& b, const Vector<double>& product) {
+#if defined(HALFULP_ISA_avx512) || defined(HALFULP_ISA_avx2)
+  return multiply_add(a, b, Vector<double>(-product));
+#elif defined(FP_FAST_FMA)
+  Vector<double> error = product;
+  for (int i = 0; i < kLanes<double>; ++i) error[i] = std::fma(a[i], b[i], -product[i]);
+  return error;
+#else
+  // Dekker's splitting into halves of 26 bits. An overflow gives NaN, which no acceptance test accepts.
+  const Vector<double> splitter = splat(0x1p27 + 1);
+  const Vector<double> a_scaled = splitter * a, b_scaled = splitter * b;
+  const Vector<double> a_high = a_scaled - (a_scaled - a), b_high = b_scaled - (b_scaled - b);
+  const Vector<double> a_low = a - a_high, b_low = b - b_high;
+  return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
+#endif
+}
+
+// |x|, also of infinities and NaN
+inline Vector<double> magnitude(const Vector<double>& x) {
+  return reinterpret<Vector<double>>(reinterpret<Vector<std::int64_t>>(x) &
+                                     splat(std::numeric_limits<std::int64_t>::max()));
+}
+// max(|x|, most), or `most` where x is NaN
+inline Vector<double> larger_magnitude(const Vector<double>& x, const Vector<double>& most) {
+  return max_first(most, magnitude(x));
+}
+
+// The block of a matrix product that stays in registers.
+#if defined(HALFULP_ISA_avx512)
+inline constexpr int kRows = 8, kVectors = 3;
+#elif defined(HALFULP_ISA_avx2)
+inline constexpr int kRows = 4, kVectors = 3;
+#else
+inline constexpr int kRows = 4, kVectors = 2;
+#endif
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
