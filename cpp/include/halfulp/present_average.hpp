@@ -21,8 +21,8 @@ struct Counting {
 void average_present(std::span<const Axis> axes, Counting counting, const ArrayView& x, const ArrayView& y,
                      const ArrayView* t = nullptr, const ArrayView* dy = nullptr);
 
-// The averages of `x` over the numbers of windows that are pairs of neighbours along the last axis, in one pass; false if
-// the windows, the type or the layout are others.
+// The averages of `x` over the numbers of windows that are pairs of neighbours along the last axis, in one pass; false
+// if the windows, the type or the layout are others.
 bool average_present_pairs(std::span<const Axis> axes, Counting counting, const ArrayView& x, const ArrayView& y);
 
 // What the pullback divides by, for every output in row-major order: 0 where no cell takes part.

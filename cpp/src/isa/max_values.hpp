@@ -81,8 +81,8 @@ inline V sortable_key(const V& bits) {
   return bits ^ ((bits >> 15) & 0x7fff);
 }
 
-// Remembers whether keys of NaN or of -0 have been read: by the largest magnitude, and by the largest key as an unsigned
-// integer, which is that of -0.
+// Remembers whether keys of NaN or of -0 have been read: by the largest magnitude, and by the largest key as an
+// unsigned integer, which is that of -0.
 template <int Bytes = kVectorBytes>
 class KeyWatch {
  public:

@@ -1,5 +1,5 @@
-// Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor that
-// lacks it passes without a check.
+// Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor
+// that lacks it passes without a check.
 #include <cstdio>
 #include <cstring>
 #include <limits>
