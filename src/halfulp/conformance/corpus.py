@@ -182,7 +182,7 @@ def _extra(operator: str) -> list[tuple[str, Operator, tuple[Shape, ...], str]]:
             ("padding not counted", AvgPool(**window, count_include_pad=False), ((1, 2, 4),), "C"),
             ("divisor of its own", AvgPool(**window, divisor_override=7), ((1, 2, 4),), "C"),
         ]
-    if named(operator).kind == "selecting":
+    if named(operator).has_ties:
         overlapping: dict[str, Any] = {"kernel_size": (3,), "stride": 1, "padding": 1}
         return [
             (f"ties={ties}, nan={nan}", made(operator, **overlapping, ties=ties, nan=nan), ((1, 2, 5),), "C")

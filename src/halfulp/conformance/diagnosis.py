@@ -35,7 +35,7 @@ __all__ = ["EITHER", "Alternative", "alternatives", "changed_record", "explain"]
 EITHER: Final = ", or else "
 """Stands between causes that one case cannot tell apart."""
 
-_HARD = tuple(d.record for d in declarations() if d.kind == "selecting" and not d.constant)
+_HARD = tuple(d.record for d in declarations() if d.has_ties and not d.constant)
 
 
 @dataclass(frozen=True)

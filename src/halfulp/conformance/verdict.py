@@ -56,7 +56,7 @@ _SHORTER: Final = "accumulates in, or rounds to,"
 ROUNDING_NAMES: Final = (_ONE_ULP, _SEVERAL_ULPS, _SHORTER, "subnormal")
 """How the names of rounding errors begin."""
 
-_HARD = tuple(d.record for d in declarations() if d.kind == "selecting" and not d.constant)
+_HARD = tuple(d.record for d in declarations() if d.has_ties and not d.constant)
 _LOOK_FURTHER = 16.0
 """Errors of more ulps than this may be more than rounding."""
 

@@ -121,6 +121,11 @@ class Declaration:
         return str(getattr(self.record, "base_name", self.record.__name__.lower()))
 
     @property
+    def has_ties(self) -> bool:
+        """Whether the record has a rule for ties: it selects the largest or smallest cell."""
+        return any(f.name == "ties" for f in fields(self.record))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All functional names: the plain one and those with a rank."""
         return (self.name, *(f"{self.name}{rank}d" for rank in self.ranks))
