@@ -87,6 +87,11 @@ def averages() -> Iterator[tuple[Any, tuple[int, ...]]]:
     yield hu.AvgPool((3, 3, 3), stride=2, padding=1), VOLUME
     yield hu.SumPool((3, 3), stride=2, padding=1), IMAGE
     yield hu.SumPool((2, 2, 2), stride=1), VOLUME
+    yield hu.AvgPool((2, 2), nan="ignore"), IMAGE
+    yield hu.AvgPool((3, 3), stride=2, padding=1, nan="ignore"), IMAGE
+    yield hu.MedianPool((2, 2)), IMAGE
+    yield hu.MedianPool((3, 3), stride=2, padding=1), IMAGE
+    yield hu.ModePool((2, 3), stride=1), (1, 2, 9, 17)
     yield hu.AdaptiveAvgPool((5, 4)), IMAGE
     yield hu.AdaptiveAvgPool((23, 41)), IMAGE
     yield hu.GlobalAvgPool(2), IMAGE
@@ -156,6 +161,9 @@ def cases() -> Iterator[Case]:
             hu.MinPool((3, 3), stride=1, padding=1),
             hu.AdaptiveMaxPool((5, 4)),
             hu.GlobalMaxPool(2, ties="first"),
+            hu.AvgPool((2, 2), dtype="same"),
+            hu.MedianPool((2, 2)),
+            hu.ModePool((2, 2)),
         ):
             for kind in ("near", "ties"):
                 yield Case(op, (IMAGE,), dtype, kind)
