@@ -14,7 +14,8 @@ def main() -> None:
     """Exit with 1 and the differences if there are any."""
     every = list(cases())
     if sys.argv[1:] == ["--record"]:
-        RECORD.write_text(json.dumps({case.name: computed(case) for case in every}, indent=0) + "\n", encoding="utf-8")
+        lines = [f"{json.dumps(case.name)}: {json.dumps(computed(case), separators=(',', ':'))}" for case in every]
+        RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
         print(f"recorded {len(every)} cases with {_core.get_isa()}")
         return
     if sys.argv[1:]:

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 import halfulp as hu
 from halfulp import _core, kernels
 from tests import strategies as draw
+from tests.scaling import examples
 from tests.windows import attempt, enumerated, nearest
 
 RECORDS = st.sampled_from([hu.MedianPool, hu.ModePool])
 
 
-@settings(max_examples=settings.get_profile("default").max_examples // 2)
+@examples(settings.get_profile("default").max_examples // 2)
 @given(
     RECORDS, draw.windows(max_ndim=4, max_outputs=4), draw.leading_axes, draw.all_dtypes, draw.layouts,
     draw.nan_policies, draw.seeds,

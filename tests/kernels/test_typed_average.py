@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import halfulp as hu
 from halfulp import _core, kernels
 from tests import strategies as draw
+from tests.scaling import examples
 from tests.windows import attempt, enumerated, nearest
 
 TARGETS = st.sampled_from(["same", "same", "same", *(d.name for d in (*draw.FLOATS, *draw.INTEGERS))])
@@ -48,7 +49,7 @@ def averages(draw_: st.DrawFn, **more: Any) -> tuple[Any, tuple[int, ...]]:
     return hu.AvgPool(**window.arguments, count_include_pad=include, divisor_override=divisor, **more), window.spatial
 
 
-@settings(max_examples=settings.get_profile("default").max_examples // 2)
+@examples(settings.get_profile("default").max_examples // 2)
 @given(averages(), TARGETS, draw.leading_axes, draw.integer_dtypes, draw.layouts, draw.seeds)
 def test_integers_match_the_specification(
     average: Any, target: str, leading: tuple[int, ...], dtype: np.dtype[Any], layout: str, seed: int
@@ -92,7 +93,7 @@ def test_means_are_those_of_python_s_integers(
         assert ops[1](x).ravel().tolist() == sums
 
 
-@settings(max_examples=settings.get_profile("default").max_examples // 2)
+@examples(settings.get_profile("default").max_examples // 2)
 @given(averages(nan="ignore"), draw.leading_axes, draw.float_dtypes, draw.layouts, draw.seeds)
 def test_averages_of_numbers_match_the_specification(
     average: Any, leading: tuple[int, ...], dtype: np.dtype[Any], layout: str, seed: int

@@ -98,6 +98,7 @@ def test_export_with_a_dynamic_batch() -> None:
 
 
 WINDOW = ([2], [1], [1], [1], False, "first", "propagate")
+NO_TIES = ([2], [1], [1], [1], False, "propagate")
 X = torch.randn(1, 2, 4, dtype=torch.float64)
 G = torch.randn(1, 2, 5, dtype=torch.float64)
 W = torch.randn(2, 1, 2, dtype=torch.float64)
@@ -148,6 +149,11 @@ OPCHECKS = {
     "global_lp_pool": (X, 1, 3.0, True),
     "global_lp_pool_tangent": (X, X, 1, 3.0, True),
     "global_lp_pool_cotangent": (X, X[..., :1], 1, 3.0, True),
+    **{
+        f"{name}{kind}": (X, *given, *NO_TIES)
+        for name in ("median_pool", "mode_pool")
+        for kind, given in (("", ()), ("_tangent", (X,)), ("_cotangent", (G,)))
+    },
     "global_min_pool": (X, 1, True, "all", "propagate"),
     "global_min_pool_tangent": (X, X, 1, True, "all", "propagate"),
     "global_min_pool_cotangent": (X, X[..., :1], 1, True, "all", "propagate"),
