@@ -53,7 +53,9 @@ def check_sdist(path: Path) -> int:
     complaints = [f"{name} is missing" for name in NEEDED if not any(n.split("/")[0] == name for n in sizes)]
     complaints += [f"{name} does not belong there" for name in sizes if name.split("/")[0] not in NEEDED]
     complaints += [f"{name} does not belong there" for name in sizes if UNWANTED.search(name)]
-    complaints += [f"{name} is large: {size:,} bytes" for name, size in sizes.items() if size > 250_000 and name not in LARGE]
+    complaints += [
+        f"{name} is large: {size:,} bytes" for name, size in sizes.items() if size > 250_000 and name not in LARGE
+    ]
     kept = [
         p for folder in ("src", "cpp", "tests", "docs", "examples") for p in (ROOT / folder).rglob("*.*") if p.is_file()
     ]
