@@ -57,7 +57,7 @@ class Cluster:
         except ImportError as error:
             raise SubjectError("--scheduler needs dask.distributed: pip install 'halfulp[dask]'") from error
         try:
-            self._client: Any = _client_class(distributed)(address, timeout=10)
+            self._client: Any = _client_class(distributed)(address, timeout=10, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SubjectError(f"--scheduler {address}: {error}") from error
         self._campaign = (plan, subjects, timeout, memory)
@@ -80,7 +80,7 @@ class Cluster:
 
         as_completed: Any = distributed.as_completed  # without type annotations of its own
         futures = [self._client.submit(_events, task, *self._campaign, pure=False, retries=2) for task in tasks]
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=self._client.loop):
             yield from future.result()
             if stop():
                 self._client.cancel([f for f in futures if not f.done()])

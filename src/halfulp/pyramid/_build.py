@@ -238,13 +238,13 @@ def _cluster(plan: Plan, folder: Path, tiles: Iterator[Tile], address: str) -> I
         raise PyramidError("pyramid", f"scheduler={address!r}", text, "Y6") from error
     make: Any = distributed.Client
     try:
-        client = make(address, timeout=10)
+        client = make(address, timeout=10, set_as_default=False)  # the caller may have a client of their own
     except (OSError, ValueError) as error:
         raise PyramidError("pyramid", f"scheduler={address!r}", str(error), "Y6") from error
     text, place = plan.to_json(), str(folder.resolve())
-    with client:
+    try:
         several = max(2, 2 * sum(client.nthreads().values()))
-        each: Any = distributed.as_completed()
+        each: Any = distributed.as_completed(loop=client.loop)
         numbers: dict[Any, int] = {}
         for tile in tiles:
             future = client.submit(_remote, text, place, tile.number, pure=False, retries=3)
@@ -256,3 +256,5 @@ def _cluster(plan: Plan, folder: Path, tiles: Iterator[Tile], address: str) -> I
         while numbers:
             future = next(each)
             yield numbers.pop(future.key), future.result()
+    finally:
+        client.close()
