@@ -96,7 +96,10 @@ def test_filters_hide_what_does_not_fit(open_page: Any) -> None:
     assert page.locator("#heat > div").count() == 1
     assert page.locator(".compare thead th:visible").count() == 2
     page.select_option("#filter-aspect", "value")
-    assert set(page.locator(".finding:visible .tag").all_text_contents()) == {"value"}
+    assert set(page.locator(".finding:visible .tag").all_text_contents()) == {"value", "rounding"}
+    page.select_option("#filter-severity", "wrong")
+    assert page.locator(".finding:visible").count() == 0
+    page.select_option("#filter-severity", "rounding")
     page.fill("#filter-text", "one ulp")
     assert page.locator(".finding:visible").count() >= 1
     page.fill("#filter-text", "nothing says this")
