@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,12 +119,12 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     kernels.set_num_threads(THREADS)
     rows: list[tuple[str, Callable[[], Contenders]]] = [
-        (f"mean 2x2, {options.size}^2 {dtype}", lambda dtype=dtype: mean(options.size, dtype))  # type: ignore[misc]
-        for dtype in ("uint8", "uint16")
+        (f"mean 2x2, {options.size}^2 {dtype}", partial(mean, options.size, dtype)) for dtype in ("uint8", "uint16")
     ]
     for share in (0.0, 0.01, 0.2):
-        rows.append((f"mean of numbers 2x2, float32, {share:.0%} NaN", lambda s=share: nan_mean(options.size // 2, s)))  # type: ignore[misc]
-    rows.append((f"median 2x2x2, {options.volume}^3 uint16", lambda: median(options.volume)))
+        work = f"mean of numbers 2x2, float32, {share:.0%} NaN"
+        rows.append((work, partial(nan_mean, options.size // 2, share)))
+    rows.append((f"median 2x2x2, {options.volume}^3 uint16", partial(median, options.volume)))
     table = Table(
         "work", "contender", "ms", "halfulp is faster by", title=f"{THREADS} threads, best of {options.rounds}"
     )

@@ -46,10 +46,9 @@ inline LineWindows line_of(const Axis& axis, bool count_include_pad) {
   return line;
 }
 
-// The axes of `in` and `out` as lines, from the widest stride of the input to the narrowest. Neighbours without a
-// window that lie one after the other in both arrays are merged.
-inline std::vector<LineWindows> lines_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
-                                         const ArrayView& out) {
+// The axes of `in` and `out` as lines, one by one in their own order.
+inline std::vector<LineWindows> lines_in_order(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
+                                               const ArrayView& out) {
   const int leading = in.ndim() - static_cast<int>(axes.size());
   std::vector<LineWindows> lines;
   for (int i = 0; i < in.ndim(); ++i) {
@@ -58,9 +57,30 @@ inline std::vector<LineWindows> lines_of(std::span<const Axis> axes, bool count_
     else line = line_of(axes[static_cast<std::size_t>(i - leading)], count_include_pad);
     line.in_stride = in.strides[i];
     line.out_stride = out.strides[i];
-    if (line.plain && line.size == 1) continue;
     lines.push_back(std::move(line));
   }
+  return lines;
+}
+
+// The same with the last one apart: the cells of a window come in row-major order.
+struct Rows {
+  std::vector<LineWindows> outer;
+  LineWindows row;
+};
+
+inline Rows rows_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in, const ArrayView& out) {
+  Rows rows{lines_in_order(axes, count_include_pad, in, out), {}};
+  rows.row = std::move(rows.outer.back());
+  rows.outer.pop_back();
+  return rows;
+}
+
+// The axes of `in` and `out` as lines, from the widest stride of the input to the narrowest. Neighbours without a
+// window that lie one after the other in both arrays are merged.
+inline std::vector<LineWindows> lines_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
+                                         const ArrayView& out) {
+  std::vector<LineWindows> lines = lines_in_order(axes, count_include_pad, in, out);
+  std::erase_if(lines, [](const LineWindows& line) { return line.plain && line.size == 1; });
   std::stable_sort(lines.begin(), lines.end(), [](const LineWindows& a, const LineWindows& b) {
     return std::llabs(a.in_stride) > std::llabs(b.in_stride);
   });

@@ -16,28 +16,6 @@ namespace {
 
 constexpr Index kColumns = 64;  // cells of a window that a network sorts
 
-struct Lines {
-  std::vector<LineWindows> outer;
-  LineWindows row;
-};
-
-// Axis by axis in their own order, so that the cells of a window come in row-major order.
-Lines lines_in_order(std::span<const Axis> axes, const ArrayView& x, const ArrayView& y) {
-  Lines lines;
-  const int leading = x.ndim() - static_cast<int>(axes.size());
-  for (int i = 0; i < x.ndim(); ++i) {
-    LineWindows line;
-    if (i < leading) line.size = line.outputs = x.shape[i];
-    else line = line_of(axes[static_cast<std::size_t>(i - leading)], false);
-    line.in_stride = x.strides[i];
-    line.out_stride = y.strides[i];
-    lines.outer.push_back(std::move(line));
-  }
-  lines.row = std::move(lines.outer.back());
-  lines.outer.pop_back();
-  return lines;
-}
-
 int width_of(Index item) { return item == 1 ? 0 : item == 2 ? 1 : item == 4 ? 2 : 3; }
 
 std::uint64_t key_at(const void* keys, Index item, Index i) {
@@ -144,7 +122,7 @@ void store_mean(DType dtype, const char* a, const char* b, char* out) {
 
 class Worker {
  public:
-  Worker(const Lines& lines, OrderKind kind, bool ignore_nan, const ArrayView& in, const ArrayView& out)
+  Worker(const Rows& lines, OrderKind kind, bool ignore_nan, const ArrayView& in, const ArrayView& out)
       : lines_(lines), kind_(kind), ignore_nan_(ignore_nan), in_(in), out_(out),
         item_(static_cast<Index>(item_size(in.dtype))) {}
 
@@ -226,7 +204,7 @@ class Worker {
     }
   }
 
-  const Lines& lines_;
+  const Rows& lines_;
   OrderKind kind_;
   bool ignore_nan_;
   const ArrayView &in_, &out_;
@@ -237,7 +215,7 @@ class Worker {
 };
 
 template <class F>
-void for_outer(const Lines& lines, F make) {
+void for_outer(const Rows& lines, F make) {
   Index outer = 1, cells = std::max<Index>(1, lines.row.outputs * lines.row.most());
   for (const LineWindows& line : lines.outer) outer *= line.outputs;
   parallel_for(outer, std::max<Index>(1, (Index{1} << 13) / cells), [&](Index begin, Index end) {
@@ -254,7 +232,7 @@ void for_outer(const Lines& lines, F make) {
 void order_pool(std::span<const Axis> axes, OrderKind kind, bool ignore_nan, const ArrayView& in,
                 const ArrayView& out) {
   if (out.count() == 0) return;
-  const Lines lines = lines_in_order(axes, in, out);
+  const Rows lines = rows_of(axes, false, in, out);
   for_outer(lines, [&] {
     return [worker = Worker(lines, kind, ignore_nan, in, out)](Index i) mutable { worker.run(i); };
   });
@@ -274,7 +252,7 @@ std::vector<Index> order_picks(std::span<const Axis> axes, OrderKind kind, bool 
     flat.strides[i] = stride;
     stride *= in.shape[i];
   }
-  const Lines lines = lines_in_order(axes, in, outputs), places = lines_in_order(axes, flat, outputs);
+  const Rows lines = rows_of(axes, false, in, outputs), places = rows_of(axes, false, flat, outputs);
   for_outer(lines, [&] {
     return [&, one = OneWindow{}, window = OuterWindow{}, place = OuterWindow{}](Index i) mutable {
       const LineWindows& row = lines.row;

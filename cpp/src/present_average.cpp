@@ -69,28 +69,6 @@ void for_rows(const std::vector<LineWindows>& outer, Index work, F f) {
   });
 }
 
-struct Lines {
-  std::vector<LineWindows> outer;
-  LineWindows row;
-};
-
-// Axis by axis in their own order: several arrays are walked at once, and flat indices are row-major.
-Lines plain_lines(std::span<const Axis> axes, bool include_pad, const ArrayView& x, const ArrayView& y) {
-  Lines lines;
-  const int leading = x.ndim() - static_cast<int>(axes.size());
-  for (int i = 0; i < x.ndim(); ++i) {
-    LineWindows line;
-    if (i < leading) line.size = line.outputs = x.shape[i];
-    else line = line_of(axes[static_cast<std::size_t>(i - leading)], include_pad);
-    line.in_stride = x.strides[i];
-    line.out_stride = y.strides[i];
-    lines.outer.push_back(std::move(line));
-  }
-  lines.row = std::move(lines.outer.back());
-  lines.outer.pop_back();
-  return lines;
-}
-
 // How many cells a window has, and what its sum is divided by if `numbers` of them take part; 0: nothing is counted.
 struct WindowCount {
   Index real, counted;
@@ -115,7 +93,7 @@ Index offset_in(const ArrayView& view, const std::vector<LineWindows>& outer, In
 }
 
 template <class T>
-void complete(const Lines& lines, Counting counting, const ArrayView& x, const ArrayView& y, const Lines* along,
+void complete(const Rows& lines, Counting counting, const ArrayView& x, const ArrayView& y, const Rows* along,
               const ArrayView* t, const ArrayView* dy) {
   const LineWindows& row = lines.row;
   for_rows(lines.outer, row.outputs, [&](const OuterWindow& window, Index flat, auto& cells, auto& tangents) {
@@ -156,8 +134,8 @@ void complete(const Lines& lines, Counting counting, const ArrayView& x, const A
 void average_present(std::span<const Axis> axes, Counting counting, const ArrayView& x, const ArrayView& y,
                      const ArrayView* t, const ArrayView* dy) {
   if (y.count() == 0) return;
-  const Lines lines = plain_lines(axes, counting.include_pad, x, y);
-  const Lines along = t == nullptr ? Lines{} : plain_lines(axes, counting.include_pad, *t, *dy);
+  const Rows lines = rows_of(axes, counting.include_pad, x, y);
+  const Rows along = t == nullptr ? Rows{} : rows_of(axes, counting.include_pad, *t, *dy);
   visit_float(x.dtype, [&]<class T>(T) { complete<T>(lines, counting, x, y, &along, t, dy); });
 }
 
@@ -171,7 +149,7 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
     cells *= axis.kernel;
   }
   if (axes.back().kernel != 2 || axes.back().stride != 2 || (cells != 2 && cells != 4 && cells != 8)) return false;
-  const Lines lines = plain_lines(axes, counting.include_pad, x, y);
+  const Rows lines = rows_of(axes, counting.include_pad, x, y);
   const LineWindows& row = lines.row;
   if (row.in_stride != 4 || row.out_stride != 4) return false;
   const bool sum = counting.divisor == 1;
@@ -228,7 +206,7 @@ std::vector<Index> present_divisors(std::span<const Axis> axes, Counting countin
   outputs.strides = shape;
   std::vector<Index> divisors(static_cast<std::size_t>(outputs.count()));
   if (divisors.empty()) return divisors;
-  const Lines lines = plain_lines(axes, counting.include_pad, x, outputs);
+  const Rows lines = rows_of(axes, counting.include_pad, x, outputs);
   const LineWindows& row = lines.row;
   visit_float(x.dtype, [&]<class T>(T) {
     for_rows(lines.outer, row.outputs, [&](const OuterWindow& window, Index flat, auto&, auto&) {
@@ -252,7 +230,7 @@ std::vector<Index> present_divisors(std::span<const Axis> axes, Counting countin
 void spread_present(std::span<const Axis> axes, std::span<const Index> divisors, std::span<const char> numbers,
                     const ArrayView& g, const ArrayView& dx) {
   // The windows of every cell: an axis the other way round.
-  Lines lines = plain_lines(axes, true, g, dx);
+  Rows lines = rows_of(axes, true, g, dx);
   std::vector<Index> window_strides(static_cast<std::size_t>(dx.ndim()), 1);
   for (int i = dx.ndim() - 2; i >= 0; --i)
     window_strides[static_cast<std::size_t>(i)] = window_strides[static_cast<std::size_t>(i) + 1] * g.shape[i + 1];

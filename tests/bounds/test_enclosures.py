@@ -23,8 +23,8 @@ def _many_bits() -> Iterator[None]:
     ctx.prec = before
 
 
-def _holds(pair: tuple[Any, Any], value: Any, share: float) -> None:
-    """Whether a pair encloses a ball's number, no wider than a share of it."""
+def assert_encloses(pair: tuple[Any, Any], value: Any, share: float) -> None:
+    """A pair encloses a ball's number, no wider than a share of it."""
     low, high = pair
     assert low <= high
     assert not arb(low) > value
@@ -48,7 +48,7 @@ def test_functions_are_enclosed(name: str) -> None:
     draw = random.Random(name)
     drawn = [draw.uniform(-1, 1) * 10 ** draw.uniform(-15, 2) for _ in range(40)]
     for value in (1.0, -1.0, 2.0, 0.75, 1.5, 2.0**-60, -(2.0**-49), 300.0, -500.0, *drawn):
-        _holds(function(_rational(value)), ball(arb(_rational(value))), share)
+        assert_encloses(function(_rational(value)), ball(arb(_rational(value))), share)
 
 
 def test_exact_values_are_exact() -> None:

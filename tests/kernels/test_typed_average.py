@@ -61,7 +61,7 @@ def test_integers_match_the_specification(
     expected, error = attempt(lambda: hu.spec.forward(op, x))
     if error is not None:
         assert error.label == "N2"
-        with pytest.raises(hu.DTypeError, match=r"does not fit; a wider dtype holds it \[N2\]$"):
+        with pytest.raises(hu.DTypeError, match=r"does not fit; give a dtype that holds it \[N2\]$"):
             op(draw.in_layout(x, layout))
         return
     draw.assert_same_bits(op(draw.in_layout(x, layout)), expected, f"{op} on {dtype} {x.shape} in {layout}")
@@ -205,7 +205,7 @@ def test_examples_of_rounding() -> None:
 
 def test_a_value_that_does_not_fit_n2() -> None:
     x = np.array([100, 27, 100, 28], np.int16)
-    text = r"^sum_pool1d: dtype='int8': the value at \(1,\) does not fit; a wider dtype holds it \[N2\]$"
+    text = r"^sum_pool1d: dtype='int8': the value at \(1,\) does not fit; give a dtype that holds it \[N2\]$"
     for run in (hu.SumPool((2,), dtype="int8"), lambda x: hu.spec.forward(hu.SumPool((2,), dtype="int8"), x)):
         with pytest.raises(hu.DTypeError, match=text):
             run(x)

@@ -38,7 +38,10 @@ def test_everything_is_as_coarsen_has_it(name: str, boundary: Any, side: Any) ->
     data = data_array()
     found = getattr(data.halfulp.pool(y=2, x=3, boundary=boundary, side=side), name)()
     expected = getattr(data.coarsen(y=2, x=3, boundary=boundary, side=side), name)()
-    xr.testing.assert_allclose(found, expected)
+    if name in ("max", "min"):
+        xr.testing.assert_equal(found, expected)
+    else:
+        xr.testing.assert_allclose(found, expected)  # coarsen's own sums are not correctly rounded
     assert found.attrs == expected.attrs
     assert found.name == expected.name
     assert found.y.attrs == expected.y.attrs

@@ -66,5 +66,5 @@ def does_not_fit(op: Operator, flat: int, shape: tuple[int, ...], dtype: np.dtyp
     """The error for a value that the element type of the result cannot hold."""
     where = tuple(int(i) for i in np.unravel_index(flat, shape))
     return DTypeError(
-        op.name, f"dtype={dtype.name!r}", f"the value at {where} does not fit; a wider dtype holds it", "N2"
+        op.name, f"dtype={dtype.name!r}", f"the value at {where} does not fit; give a dtype that holds it", "N2"
     )
