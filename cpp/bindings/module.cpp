@@ -1,7 +1,7 @@
 // Registers the Python module; every operator's bindings stand in their own file.
 #include "bindings.hpp"
 #include "calls_in_flight.hpp"
-#include "numpy_array.hpp"
+#include "numpy/array.hpp"
 
 NB_MODULE(_core, module) {
   // Compiled operators are kept in caches until the interpreter ends, which nanobind would call a leak.

@@ -10,7 +10,6 @@
 #include "bindings.hpp"
 #include "halfulp/engines.hpp"
 #include "halfulp/isa.hpp"
-#include "halfulp/isa_environment.hpp"
 #include "halfulp/memory_pool.hpp"
 #include "halfulp/parallel.hpp"
 

@@ -1,12 +1,4 @@
-// Instruction sets: every file in src/isa/ is compiled once for each, into the namespace HALFULP_ISA_NAMESPACE
-// (isa_baseline, isa_avx2, isa_avx512), and one of them is chosen at run time.
-//
-// A kernel file offers a table of function pointers through a function `const Table& name()` in its namespace;
-//   HALFULP_KERNEL_TABLE(Table, name)
-// declares it for every instruction set and defines `halfulp::select_name()`, which returns the current one.
-//
-// Everything in such a file must live in HALFULP_ISA_NAMESPACE: an inline function shared between instruction sets
-// could be merged by the linker into the copy that the processor lacks.
+// The instruction set of the kernels.
 #pragma once
 
 #include <string_view>
@@ -24,22 +16,8 @@ std::string_view name_of(Isa isa) noexcept;
 // False if the processor does not have it or there is none of that name.
 bool set_isa(std::string_view name) noexcept;
 
-}  // namespace halfulp
+// Forces the instruction set that the environment variable HALFULP_ISA names, if it is set and not empty: baseline,
+// avx2, avx512 or neon. Throws std::runtime_error with a sentence for the user if there is no such one here.
+void set_isa_from_environment();
 
-#ifdef HALFULP_X86_DISPATCH
-#define HALFULP_KERNEL_TABLE(Table, name)                     \
-  namespace isa_baseline { const Table& name(); }             \
-  namespace isa_avx2 { const Table& name(); }                 \
-  namespace isa_avx512 { const Table& name(); }               \
-  inline const Table& select_##name() {                       \
-    switch (::halfulp::current_isa()) {                       \
-      case ::halfulp::Isa::avx512: return isa_avx512::name(); \
-      case ::halfulp::Isa::avx2: return isa_avx2::name();     \
-      default: return isa_baseline::name();                   \
-    }                                                         \
-  }
-#else
-#define HALFULP_KERNEL_TABLE(Table, name)         \
-  namespace isa_baseline { const Table& name(); } \
-  inline const Table& select_##name() { return isa_baseline::name(); }
-#endif
+}  // namespace halfulp

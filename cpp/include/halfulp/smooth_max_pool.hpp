@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "halfulp/array.hpp"
-#include "halfulp/smooth_kernels.hpp"
 #include "halfulp/sum_plan.hpp"
 
 namespace halfulp {
+
+struct SmoothBeta {
+  double high, low;  // |beta|, the sum of two doubles
+  bool negative;
+};
 
 struct SmoothPlan {
   std::vector<Axis> axes;

@@ -10,9 +10,14 @@
 #include <vector>
 
 #include "halfulp/geometry.hpp"
-#include "halfulp/sum_kernels.hpp"
 
 namespace halfulp {
+
+// Outputs `output + t * output_step` are the sums of `count` sources each, from `first + t * first_step`, `step` apart.
+struct SumSegment {
+  Index first, first_step, count, step;
+  Index output, output_step, length;
+};
 
 // Neighbouring outputs of the last axis that are divided by the same number.
 struct SumRun {

@@ -3,10 +3,10 @@
 // - stencil: positions in vector lanes, weights broadcast; for few output channels (depthwise, one output channel).
 #pragma once
 
-#include "gather_problem.hpp"
-#include "grid.hpp"
-#include "stage.hpp"
-#include "tasks.hpp"
+#include "conv/gather_problem.hpp"
+#include "conv/grid.hpp"
+#include "conv/stage.hpp"
+#include "conv/tasks.hpp"
 
 namespace halfulp::conv {
 
@@ -220,7 +220,7 @@ bool GatherEngine<T, S>::next_batch() {
 
 }  // namespace halfulp::conv
 
-#include "gather_finish.hpp"
-#include "gather_pack.hpp"
-#include "gather_sums.hpp"
-#include "gather_stencil.hpp"
+#include "conv/gather_finish.hpp"
+#include "conv/gather_pack.hpp"
+#include "conv/gather_sums.hpp"
+#include "conv/gather_stencil.hpp"

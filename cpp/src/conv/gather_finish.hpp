@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "gather_engine.hpp"
+#include "conv/gather_engine.hpp"
 
 namespace halfulp::conv {
 

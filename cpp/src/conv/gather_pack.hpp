@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "gather_engine.hpp"
+#include "conv/gather_engine.hpp"
 
 namespace halfulp::conv {
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "plan.hpp"
-#include "resolve.hpp"
-#include "stage.hpp"
+#include "conv/plan.hpp"
+#include "conv/resolve.hpp"
+#include "conv/stage.hpp"
 
 namespace halfulp::conv {
 

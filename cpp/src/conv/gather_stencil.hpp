@@ -2,7 +2,7 @@
 // that the sums never leave the nearest cache; others are summed block by block first.
 #pragma once
 
-#include "gather_engine.hpp"
+#include "conv/gather_engine.hpp"
 
 namespace halfulp::conv {
 

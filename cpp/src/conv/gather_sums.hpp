@@ -1,7 +1,7 @@
 // The tasks, and the sums of a tile of the matrix route, block by block.
 #pragma once
 
-#include "gather_engine.hpp"
+#include "conv/gather_engine.hpp"
 
 namespace halfulp::conv {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <mutex>
 
-#include "resolve.hpp"
+#include "conv/resolve.hpp"
 
 namespace halfulp::conv {
 

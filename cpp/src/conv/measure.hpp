@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "stage.hpp"
-#include "tasks.hpp"
+#include "conv/stage.hpp"
+#include "conv/tasks.hpp"
 
 namespace halfulp::conv {
 

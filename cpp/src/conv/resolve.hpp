@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "plan.hpp"
+#include "conv/plan.hpp"
 #include "halfulp/dtype.hpp"
-#include "halfulp/exact_sum.hpp"
+#include "exact/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
 
 namespace halfulp::conv {

@@ -8,11 +8,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "plan.hpp"
-#include "halfulp/conv_kernels.hpp"
-#include "halfulp/convert.hpp"
+#include "conv/plan.hpp"
+#include "conv/conv_kernels.hpp"
+#include "base/convert_kernels.hpp"
 #include "halfulp/memory_pool.hpp"
-#include "halfulp/round.hpp"
+#include "exact/round.hpp"
 
 namespace halfulp::conv {
 

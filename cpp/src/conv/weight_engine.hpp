@@ -7,10 +7,10 @@
 
 #include <cmath>
 
-#include "grid.hpp"
-#include "gather_problem.hpp"
-#include "stage.hpp"
-#include "tasks.hpp"
+#include "conv/grid.hpp"
+#include "conv/gather_problem.hpp"
+#include "conv/stage.hpp"
+#include "conv/tasks.hpp"
 
 namespace halfulp::conv {
 
@@ -238,5 +238,5 @@ void WeightEngine<T, S>::measure_outputs(Workspace& work, Index out, const S* li
 
 }  // namespace halfulp::conv
 
-#include "weight_finish.hpp"
-#include "weight_sums.hpp"
+#include "conv/weight_finish.hpp"
+#include "conv/weight_sums.hpp"

@@ -1,7 +1,7 @@
 // From the sums of the weight product to weights: bounds, acceptance, resolution of the rest.
 #pragma once
 
-#include "weight_engine.hpp"
+#include "conv/weight_engine.hpp"
 
 namespace halfulp::conv {
 

@@ -1,7 +1,7 @@
 // The sums of the weight product over one tile of positions.
 #pragma once
 
-#include "weight_engine.hpp"
+#include "conv/weight_engine.hpp"
 
 namespace halfulp::conv {
 

@@ -1,7 +1,7 @@
 // Lanes that change their places: phases of interleaved items, shifts across vectors, interleaving.
 #pragma once
 
-#include "vector.hpp"
+#include "simd/vector.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 

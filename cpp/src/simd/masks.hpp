@@ -2,7 +2,7 @@
 // the doubles of their halves.
 #pragma once
 
-#include "deinterleave.hpp"
+#include "simd/deinterleave.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "vector.hpp"
+#include "simd/vector.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

@@ -1,7 +1,7 @@
 // A vector stored past the caches.
 #pragma once
 
-#include "vector.hpp"
+#include "simd/vector.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
 #define HALFULP_STREAMS 1

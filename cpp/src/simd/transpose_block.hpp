@@ -2,7 +2,7 @@
 #pragma once
 
 #include "halfulp/array.hpp"
-#include "products.hpp"
+#include "simd/products.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

@@ -1,4 +1,4 @@
-// The vocabulary of vector kernels, for the instruction set that a file in src/isa/ is compiled for. A Vector<T> fills
+// The vocabulary of vector kernels, for the instruction set that a kernel file is compiled for. A Vector<T> fills
 // the widest registers; Vector<T, Bytes> narrower ones, for rows that are too short. Arithmetic and comparisons are the
 // compiler's vector extensions; what they do badly is written per instruction set here and in the files beside.
 #pragma once

@@ -5,11 +5,11 @@
 #include <limits>
 #include <vector>
 
-#include "../../src/simd/deinterleave.hpp"
-#include "../../src/simd/masks.hpp"
-#include "../../src/simd/stream.hpp"
-#include "../../src/simd/vector.hpp"
-#include "../check.hpp"
+#include "simd/deinterleave.hpp"
+#include "simd/masks.hpp"
+#include "simd/stream.hpp"
+#include "simd/vector.hpp"
+#include "check.hpp"
 #include "halfulp/isa.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {

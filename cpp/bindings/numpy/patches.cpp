@@ -1,0 +1,106 @@
+// Unfold, fold, and cells placed by index, for Python. Arrays are dense and C-ordered: the layer above sees to it.
+#include "halfulp/patches.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "bindings.hpp"
+#include "halfulp/norm2.hpp"
+#include "numpy/array.hpp"
+
+namespace halfulp::bindings {
+namespace {
+
+using Axes = std::vector<std::vector<Index>>;
+
+// Each axis as (size, kernel, stride, dilation, before, outputs).
+std::vector<PatchAxis> patch_axes(const Axes& axes) {
+  std::vector<PatchAxis> result;
+  for (const std::vector<Index>& a : axes)
+    result.push_back({a.at(0), a.at(1), a.at(2), a.at(3), a.at(4), a.at(5)});
+  return result;
+}
+
+Index planes_of(const Sizes& shape, const std::vector<PatchAxis>& axes) {
+  Index planes = 1;
+  for (int i = 0; i < shape.size() - static_cast<int>(axes.size()); ++i) planes *= shape[i];
+  return planes;
+}
+
+nb::object unfold_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_input(input, name.c_str(), "input");
+  OutputArray out = new_output(Sizes(shape), x.view.dtype);
+  {
+    const KernelScope scope;
+    unfold(axes, planes_of(x.view.shape, axes), x.view, out.view);
+  }
+  return std::move(out.owner);
+}
+
+nb::object fold_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  OutputArray out = new_output(Sizes(shape), x.view.dtype);
+  {
+    const KernelScope scope;
+    fold(axes, planes_of(out.view.shape, axes), x.view, out.view);
+  }
+  return std::move(out.owner);
+}
+
+// (the output, the flat position of the first index that is out of range or -1).
+nb::tuple place_array(const std::string& name, Index planes, nb::handle values, nb::handle indices,
+                      std::vector<Index> shape) {
+  const InputArray v = take_input(values, name.c_str(), "input");
+  const InputArray i = take_input(indices, name.c_str(), "indices");
+  OutputArray out = new_output(Sizes(shape), v.view.dtype);
+  Index refused = -1;
+  {
+    const KernelScope scope;
+    refused = place(planes, v.view, i.view, out.view);
+  }
+  return nb::make_tuple(out.owner, refused);
+}
+
+nb::object pick_array(const std::string& name, Index planes, nb::handle cells, nb::handle indices) {
+  const InputArray x = take_input(cells, name.c_str(), "cotangent");
+  const InputArray i = take_input(indices, name.c_str(), "indices");
+  OutputArray out = new_output(i.view.shape, x.view.dtype);
+  {
+    const KernelScope scope;
+    pick(planes, x.view, i.view, out.view);
+  }
+  return std::move(out.owner);
+}
+
+// (the output, the flat positions that are undecided as int64).
+nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const OutputArray out = new_output(Sizes(shape), DType::f32);
+  std::vector<Index> undecided;
+  {
+    const KernelScope scope;
+    undecided = norm2(axes, planes_of(x.view.shape, axes), x.view, out.view);
+  }
+  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
+  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
+  return nb::make_tuple(out.owner, positions.owner);
+}
+
+}  // namespace
+
+void register_patches(nb::module_& module) {
+  module.def("unfold", &unfold_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("fold", &fold_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("place", &place_array, nb::arg("name"), nb::arg("planes"), nb::arg("values"), nb::arg("indices"),
+             nb::arg("shape"));
+  module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
+}
+
+}  // namespace halfulp::bindings

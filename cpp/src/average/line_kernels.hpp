@@ -1,0 +1,125 @@
+// Whole lines of averages in one pass: rows are added into a row of sums that stays in the first cache, sums along it
+// are divided, rounded and stored. The sums are in float64, or in pairs of float64 for float64, and are hoped to be
+// exact: the kernels take the magnitudes of what they read, and the caller asks afterwards whether these allowed any
+// rounding error. If so, it knows a bound on the errors, and asks again which lines are right all the same.
+#pragma once
+
+#include "average/sum_kernels.hpp"
+
+namespace halfulp {
+
+// Values that kernels may read or write past the end of a row of sums.
+inline constexpr Index kLineSlack = 64;
+
+// Lines that are finished together at most.
+inline constexpr Index kMostBatch = 4;
+
+// A line of outputs: all indices but that of the last axis are fixed.
+struct SumLine {
+  Index row, row_count;        // its rows: offsets rows[row] ... in the source; none: the outputs are 0
+  Index first_slab, end_slab;  // the part of the first axis that it reads
+  Index out;                   // offset of its outputs
+  Index divisor;               // a factor of the divisor
+  Index leaving, entering;     // rows by which it differs from the line before; both 0: a new sum
+  bool padded;                 // every window has a padded zero
+};
+
+struct OutputRange {
+  Index begin, end;
+};
+
+struct PreparedDivisor {
+  Index n = 0;  // none
+  SumDivisor divisor{};
+};
+
+// Neighbouring lines of one plane, and a range of their outputs.
+template <class T>
+struct LineTask {
+  const T* source;  // the plane
+  T* out;
+  const SumLine* lines;
+  Index line_count;
+  const Index* rows;
+  bool slides;  // lines may be made from the line before
+
+  // What one step of the first axis reads, for the magnitudes.
+  Index slab_stride;
+  const Index* slab_rows;
+  Index slab_row_count, slab_column, slab_width;
+
+  // One lane: a row of sums has a margin of zeros at both ends, in which windows may begin or end.
+  Index column, width;  // sources of a row that are read
+  Index margin;         // sums before them
+  Index reach;          // all sums of a row
+  double zero_before, zero_after;  // in the margins; -0.0 changes no sum, whatever its sign
+  const SumSegment* segments;
+  Index segment_count;
+  const OutputRange* padded;  // outputs with a padded zero that is not in a margin
+  Index padded_count;
+
+  // Several lanes: the windows of the last axis, outputs `first_output` ... of them.
+  Index lanes, first_output;
+  const Index* first;
+  const Index* count;
+  const std::uint8_t* cell_padded;
+  Index step, cell_stride, output_stride;
+
+  struct Run {
+    Index begin, end, divisor;
+    bool empty;
+  };
+  const Run* runs;
+  Index run_count;
+  Index divisor;  // of all sums; 0: the product of the factors
+  PreparedDivisor* last_divisor;  // kept from task to task
+
+  // Sums that are off by up to `error` > 0: `unsure` tells of each line whether a quotient may be rounded wrongly.
+  double error;
+  std::uint8_t* unsure;
+
+  Sums row, work, sums;         // scratch, for `batch` lines each
+  Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike
+  Index batch;
+  std::int32_t* undecided;
+  T (*resolve)(double sum, double low, Index divisor);  // the exact quotient
+};
+
+struct LineContents {
+  MagnitudeRange range;
+  bool negative_zero = false;  // looked for where lines slide
+};
+
+template <class T>
+struct LineKernelsOf {
+  LineContents (*sum_lines)(const LineTask<T>& task);
+  LineContents (*sum_lanes)(const LineTask<T>& task);
+  // The sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the type.
+  MagnitudeRange (*sum_all[2])(const T* x, Index n, const Sums& out);
+};
+
+struct LineKernels {
+  LineKernelsOf<Float16> f16;
+  LineKernelsOf<BFloat16> bf16;
+  LineKernelsOf<float> f32;
+  LineKernelsOf<double> f64;
+};
+
+HALFULP_KERNEL_TABLE(LineKernels, line_kernels)
+
+#ifndef HALFULP_ISA_NAMESPACE
+template <class T>
+const LineKernelsOf<T>& line_kernels_of() {
+  const LineKernels& all = select_line_kernels();
+  if constexpr (std::is_same_v<T, Float16>)
+    return all.f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return all.bf16;
+  else if constexpr (std::is_same_v<T, float>)
+    return all.f32;
+  else
+    return all.f64;
+}
+#endif
+
+}  // namespace halfulp

@@ -1,0 +1,134 @@
+// The inner loops of convolution, one set per instruction set. Pointers and counts only: what is summed, and in which
+// order, is decided by src/conv.
+#pragma once
+
+#include "halfulp/array.hpp"
+#include "halfulp/dtype.hpp"
+#include "base/kernel_table.hpp"
+
+namespace halfulp::conv {
+
+inline constexpr int kMaxPanelVectors = 3;
+inline constexpr int kMaxStencilChannels = 4;
+inline constexpr int kMaxDotTaps = 8;
+inline constexpr Index kMaxRows = 8;
+
+// Sums of products in S. A twofold kernel keeps every sum as an unevaluated pair: the high parts in c, the low parts in
+// c + plane. `first` overwrites c instead of adding to it. Sums start from -0, the neutral element of addition.
+template <class S>
+struct ProductKernels {
+  Index width;    // elements of a vector
+  Index rows;     // how many rows a matrix call has
+  Index vectors;  // the most vectors a panel has
+
+  // Matrix: c[r * stride + j] += sum_k row[r][offset[k]] * panel[k * n + j], n = (index + 1) * width columns.
+  using Matrix = void (*)(const S* const* row, const Index* offset, const S* panel, Index depth, S* c, Index stride,
+                          Index plane, bool first);
+  Matrix matrix[kMaxPanelVectors];
+
+  // Stencil: c[m * stride + i] += sum_k weight[k * (index + 1) + m] * cells[offset[k] + i] for n values i (n is rounded
+  // up to whole vectors), m in [0, index].
+  using Stencil = void (*)(const S* cells, const Index* offset, const S* weight, Index depth, Index n, S* c,
+                           Index stride, Index plane, bool first);
+  Stencil stencil[kMaxStencilChannels];
+
+  // Dot: the vector c[t * width + lane] += sum_i values[i] * cells[offset[t] + i], lanes of i kept apart, for `taps`
+  // offsets and n values i, a multiple of width.
+  using Dot = void (*)(const S* values, const S* cells, const Index* offset, Index taps, Index n, S* c, Index plane);
+  Dot dot;
+
+  // out[j * out_stride + i] = in[i * in_stride + j]
+  void (*transpose)(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride);
+
+  // Whether n numbers are finite, all of them.
+  bool (*finite)(const S* x, Index n);
+};
+
+// Loading n elements as S, `stride` elements apart.
+template <class T, class S>
+using LoadKernel = void (*)(const T* in, Index stride, Index n, S* out);
+
+// What decides about n sums. The terms of sum i have magnitudes that add up to at most
+//   bound = base + reach[0][i] * size[0] + reach[1][i] * size[1]   (reach[1] may be null)
+// and the sum, to which `bias` is still to be added, is within
+//   error = bound < exact ? 0 : gamma * bound
+// of the exact one.
+struct Acceptance {
+  Index n;
+  const double* reach[2];
+  double size[2];
+  double base;
+  double bias;
+  const double* floor;
+  double gamma;
+  double exact;
+};
+
+// What decides about sums whose error has no exceptions: sum i, to which `bias` is still to be added, is within
+//   base + reach[0][i] * scale[0] + reach[1][i] * scale[1]   (reach[1] or both may be null)
+// of the exact one. A sum that is NaN is exactly so; a NaN margin decides about no other sum.
+struct Margin {
+  const double* reach[2];
+  double scale[2];
+  double base;
+  double bias;
+};
+
+// out[i] is the rounded sum; returns whether every interval sum ± margin rounds to one number. If not, nothing in `out`
+// counts, and the kernels below tell which ones are at fault.
+template <class T>
+using DecideKernel = bool (*)(const double* value, Index n, const Margin& margin, T* out);
+
+// out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number,
+// signs of zero included. Returns how many are bad.
+template <class T>
+using AcceptKernel = Index (*)(const double* value, const Acceptance& acceptance, T* out, std::uint8_t* bad);
+
+// The same for sums kept as pairs, with the interval sum ± (error + floor[i]); zeros are always bad.
+using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const Acceptance& acceptance, double* out,
+                                      std::uint8_t* bad);
+
+// Windows along an axis: position q meets the cells q * step + tap[t], each of `inner` numbers; taps lie evenly.
+struct Windows {
+  const Index* tap;
+  Index taps, step, positions, inner;
+};
+
+struct ConvKernels {
+  ProductKernels<float> single;
+  ProductKernels<double> wide;
+  ProductKernels<double> twofold;
+
+  LoadKernel<Float16, float> load_f16_f32;
+  LoadKernel<BFloat16, float> load_bf16_f32;
+  LoadKernel<float, float> load_f32_f32;
+  LoadKernel<Float16, double> load_f16_f64;
+  LoadKernel<BFloat16, double> load_bf16_f64;
+  LoadKernel<float, double> load_f32_f64;
+  LoadKernel<double, double> load_f64_f64;
+
+  DecideKernel<Float16> decide_f16;
+  DecideKernel<BFloat16> decide_bf16;
+  DecideKernel<float> decide_f32;
+
+  AcceptKernel<Float16> accept_f16;
+  AcceptKernel<BFloat16> accept_bf16;
+  AcceptKernel<float> accept_f32;
+  AcceptTwofoldKernel accept_f64;
+
+  void (*spread_f32)(const float* in, Index n, Index stride, float* out);  // out[i * stride] = in[i], nothing between
+  void (*add_squares)(const double* x, Index n, double* sum);     // sum[i] += x[i]^2
+  void (*add_magnitudes)(const double* x, Index n, double* sum);  // sum[i] += |x[i]|
+  double (*largest_magnitude)(const double* x, Index n);          // of the numbers; NaN does not count
+  // out[q * inner + j] = sum_t cells[(q * step + tap[t]) * inner + j], for numbers that are not negative
+  void (*sum_windows)(const double* cells, const Windows& windows, double* out);
+  double (*sum_squares)(const double* x, Index n);
+  double (*sum_magnitudes)(const double* x, Index n);
+};
+
+}  // namespace halfulp::conv
+
+namespace halfulp {
+using conv::ConvKernels;
+HALFULP_KERNEL_TABLE(ConvKernels, conv_kernels)
+}  // namespace halfulp

@@ -1,0 +1,208 @@
+// The transforms of convolution by patches for one instruction set.
+#include "conv/winograd_kernels.hpp"
+#include "simd/products.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using conv::kFar, conv::kFar2, conv::kFarScale, conv::kNear, conv::kNear2, conv::kNearScale, conv::kPatchSide;
+using conv::kPointProduct, conv::kPointSum;
+using Doubles = Vector<double>;
+
+// B: from cells to values.
+inline void transform_cells(const Doubles* d, Doubles* out) {
+  const Doubles near = filled<Doubles>(kNear), far = filled<Doubles>(kFar);
+  const Doubles product = filled<Doubles>(kPointProduct), less_sum = filled<Doubles>(-kPointSum);
+  const Doubles less_near2 = filled<Doubles>(-kNear2), less_far2 = filled<Doubles>(-kFar2);
+  const Doubles near_even = multiply_add(less_far2, d[2], d[4]), near_odd = multiply_add(less_far2, d[1], d[3]);
+  const Doubles far_even = multiply_add(less_near2, d[2], d[4]), far_odd = multiply_add(less_near2, d[1], d[3]);
+  out[0] = multiply_add(product, d[0], multiply_add(less_sum, d[2], d[4]));
+  out[5] = multiply_add(product, d[1], multiply_add(less_sum, d[3], d[5]));
+  out[1] = multiply_add(near, near_odd, near_even);
+  out[2] = multiply_add(filled<Doubles>(-kNear), near_odd, near_even);
+  out[3] = multiply_add(far, far_odd, far_even);
+  out[4] = multiply_add(filled<Doubles>(-kFar), far_odd, far_even);
+}
+
+// G: value K of three taps.
+template <int K>
+inline Doubles transform_taps(Doubles first, Doubles middle, Doubles last) {
+  constexpr double point[] = {0, kNear, -kNear, kFar, -kFar};
+  if constexpr (K == 0) return first;
+  else if constexpr (K == kPatchSide - 1) return last;
+  else {
+    const Doubles even = multiply_add(filled<Doubles>(point[K] * point[K]), last, first);
+    return multiply_add(filled<Doubles>(point[K]), middle, even);
+  }
+}
+
+// A: from values to outputs.
+inline void transform_values(const Doubles* m, int step, Doubles* out) {
+  const auto all = [](double x) { return filled<Doubles>(x); };
+  const Doubles near_sum = m[step] + m[2 * step], near_difference = m[step] - m[2 * step];
+  const Doubles far_sum = m[3 * step] + m[4 * step], far_difference = m[3 * step] - m[4 * step];
+  out[0] = multiply_add(all(1 / kFarScale), far_sum,
+                        multiply_add(all(1 / kNearScale), near_sum, all(1 / kPointProduct) * m[0]));
+  out[1] = multiply_add(all(kFar / kFarScale), far_difference, all(kNear / kNearScale) * near_difference);
+  out[2] = multiply_add(all(kFar2 / kFarScale), far_sum, all(kNear2 / kNearScale) * near_sum);
+  out[3] = multiply_add(all(kFar2 * kFar / kFarScale), far_difference,
+                        multiply_add(all(kNear2 * kNear / kNearScale), near_difference, m[5 * step]));
+}
+
+#if defined(__AVX512F__)
+// Eight patches at a time. Cells 4 and 5 of a patch are cells 0 and 1 of the next.
+void deal(const double* line, Index n, double* out, Index plane) {
+  const __m512i evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+  const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+  const auto even = [&](__m512d a, __m512d b) { return _mm512_permutex2var_pd(a, evens, b); };
+  const auto odd = [&](__m512d a, __m512d b) { return _mm512_permutex2var_pd(a, odds, b); };
+  for (Index p = 0; p <= n; p += 8, line += 32) {
+    const __m512d a = _mm512_loadu_pd(line), b = _mm512_loadu_pd(line + 8), c = _mm512_loadu_pd(line + 16),
+                  d = _mm512_loadu_pd(line + 24);
+    const __m512d even_low = even(a, b), even_high = even(c, d), odd_low = odd(a, b), odd_high = odd(c, d);
+    const __m512d cells[4] = {even(even_low, even_high), even(odd_low, odd_high), odd(even_low, even_high),
+                              odd(odd_low, odd_high)};
+    const auto first_lanes = [](Index count) { return static_cast<__mmask8>(count >= 8 ? 0xff : (1 << count) - 1); };
+    const __mmask8 here = first_lanes(n - p);
+    const auto before = static_cast<__mmask8>(first_lanes(n + 1 - p) & (p == 0 ? 0xfe : 0xff));
+    for (int j = 0; j < 4; ++j) _mm512_mask_storeu_pd(out + j * plane + p, here, cells[j]);
+    for (int j = 0; j < 2; ++j) _mm512_mask_storeu_pd(out + (j + 4) * plane + p - 1, before, cells[j]);
+  }
+}
+#else
+void deal(const double* line, Index n, double* out, Index plane) {
+  for (Index p = 0; p < n; ++p)
+    for (int j = 0; j < kPatchSide; ++j) out[j * plane + p] = line[4 * p + j];
+}
+#endif
+
+void patch_columns(double* lines, Index stride, Index n, double* dealt, Index plane, double* squares) {
+  for (Index x = 0; x < 4 * n + 2; x += kWidth<Doubles>) {
+    Doubles d[kPatchSide], out[kPatchSide], sum = load(squares + x);
+    for (int i = 0; i < kPatchSide; ++i) {
+      d[i] = load(lines + i * stride + x);
+      sum = multiply_add(d[i], d[i], sum);
+    }
+    store(squares + x, sum);
+    transform_cells(d, out);
+    for (int i = 0; i < kPatchSide; ++i) store(lines + i * stride + x, out[i]);
+  }
+  for (int k = 0; k < kPatchSide; ++k) deal(lines + k * stride, n, dealt + k * kPatchSide * plane, plane);
+}
+
+// Channels innermost: few streams of memory, and sums in registers.
+void patch_rows(const double* dealt, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
+                Index block_stride, double* squares) {
+  for (Index block = 0; block < n; block += rows, out += block_stride) {
+    for (Index k = 0; k < conv::kPatchValues; k += kPatchSide) {
+      for (Index r = 0; r < rows; r += kWidth<Doubles>) {
+        const double* from = dealt + k * plane + block + r;
+        double *to = out + k * value_stride + r, *const total = squares + k * plane + block + r;
+        Doubles sums[kPatchSide];
+        for (int j = 0; j < kPatchSide; ++j) sums[j] = load(total + j * plane);
+        for (Index c = 0; c < channels; ++c, from += conv::kPatchValues * plane, to += rows) {
+          Doubles d[kPatchSide], values[kPatchSide];
+          for (int j = 0; j < kPatchSide; ++j) d[j] = load(from + j * plane);
+          transform_cells(d, values);
+          for (int j = 0; j < kPatchSide; ++j) {
+            store(to + j * value_stride, values[j]);
+            sums[j] = multiply_add(values[j], values[j], sums[j]);
+          }
+        }
+        for (int j = 0; j < kPatchSide; ++j) store(total + j * plane, sums[j]);
+      }
+    }
+  }
+}
+
+// Row K of the values of one vector of filters. Row 1 is the first that needs every tap, and adds up their squares.
+template <int K>
+void filter_row(const double* const* taps, Index stride, Index channels, double* out, Index value_stride,
+                double* squares, Index n) {
+  Doubles sums[kPatchSide];
+  for (int j = 0; j < kPatchSide; ++j) sums[j] = load(squares + (K * kPatchSide + j) * n);
+  Doubles total = load(squares + 36 * n);
+  for (Index c = 0; c < channels; ++c) {
+    Doubles g[3];
+    for (int j = 0; j < 3; ++j) {
+      Doubles tap[3];
+      for (int i = 0; i < 3; ++i) {
+        tap[i] = load(taps[3 * i + j] + c * stride);
+        if constexpr (K == 1) total = multiply_add(tap[i], tap[i], total);
+      }
+      g[j] = transform_taps<K>(tap[0], tap[1], tap[2]);
+    }
+    const Doubles values[kPatchSide] = {transform_taps<0>(g[0], g[1], g[2]), transform_taps<1>(g[0], g[1], g[2]),
+                                        transform_taps<2>(g[0], g[1], g[2]), transform_taps<3>(g[0], g[1], g[2]),
+                                        transform_taps<4>(g[0], g[1], g[2]), transform_taps<5>(g[0], g[1], g[2])};
+    for (int j = 0; j < kPatchSide; ++j) {
+      store(out + (K * kPatchSide + j) * value_stride + c * n, values[j]);
+      sums[j] = multiply_add(values[j], values[j], sums[j]);
+    }
+  }
+  for (int j = 0; j < kPatchSide; ++j) store(squares + (K * kPatchSide + j) * n, sums[j]);
+  if constexpr (K == 1) store(squares + 36 * n, total);
+}
+
+void patch_filters(const double* taps, const Index* place, Index n, Index channels, double* out, Index value_stride,
+                   double* squares) {
+  for (Index v = 0; v < n; v += kWidth<Doubles>) {
+    const double* at[9];
+    for (int t = 0; t < 9; ++t) at[t] = taps + place[t] * n + v;
+    filter_row<0>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<1>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<2>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<3>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<4>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<5>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+  }
+}
+
+void patch_outputs(const double* sums, Index value_stride, Index n, double* out, Index row_stride, Index stride) {
+  for (Index c = 0; c < n; c += kWidth<Doubles>) {
+    Doubles half[4 * kPatchSide];  // [column of values][row of outputs]
+    for (int j = 0; j < kPatchSide; ++j) {
+      Doubles m[kPatchSide];
+      for (int k = 0; k < kPatchSide; ++k) m[k] = load(sums + (k * kPatchSide + j) * value_stride + c);
+      transform_values(m, 1, half + 4 * j);
+    }
+    for (int i = 0; i < 4; ++i) {
+      Doubles result[4];
+      transform_values(half + i, 4, result);
+      for (int j = 0; j < 4; ++j) store(out + i * row_stride + j * stride + c, result[j]);
+    }
+  }
+}
+
+void patch_weigh(const double* squares, Index plane, Index n, const double* weight, double* out) {
+  const auto weighted = [&](const Doubles* x, int i) {
+    Doubles sum = filled<Doubles>(weight[i * kPatchSide]) * x[0];
+    for (int k = 1; k < kPatchSide; ++k) sum = multiply_add(filled<Doubles>(weight[i * kPatchSide + k]), x[k], sum);
+    return sum;
+  };
+  for (Index p = 0; p < n; p += kWidth<Doubles>) {
+    Doubles half[4][kPatchSide];
+    for (int l = 0; l < kPatchSide; ++l) {
+      Doubles x[kPatchSide];
+      for (int k = 0; k < kPatchSide; ++k) x[k] = load(squares + (k * kPatchSide + l) * plane + p);
+      for (int i = 0; i < 4; ++i) half[i][l] = weighted(x, i);
+    }
+    for (int i = 0; i < 4; ++i)
+      for (int j = 0; j < 4; ++j) store(out + (i * 4 + j) * plane + p, weighted(half[i], j));
+  }
+}
+
+}  // namespace
+
+const PatchKernels& patch_kernels() {
+#if defined(__AVX2__) || defined(__AVX512F__)  // multiply_add rounds once
+  constexpr double cell_roundings = 4, tap_roundings = 4, value_roundings = 8;
+#else
+  constexpr double cell_roundings = 8, tap_roundings = 6, value_roundings = 10;
+#endif
+  static constexpr PatchKernels table{cell_roundings, tap_roundings, value_roundings, patch_columns, patch_rows,
+                                      patch_filters,  patch_outputs, patch_weigh};
+  return table;
+}
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

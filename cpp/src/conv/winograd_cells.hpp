@@ -1,0 +1,123 @@
+// The cells of a group of patches: transformed, and measured for the error bound.
+#pragma once
+
+#include "conv/winograd_engine.hpp"
+
+namespace halfulp::conv {
+
+template <class T>
+void PatchEngine<T>::find_runs(Workspace& work, Index number) {
+  const Index lane = products_.rows;
+  const Index begin = number * total_blocks_ / groups_ * lane;
+  work.patches = (number + 1) * total_blocks_ / groups_ * lane - begin;
+  const Index end = std::min(begin + work.patches, p_.batch * rows_ * columns_);
+  work.runs.clear();
+  for (Index i = begin; i < end;) {
+    const Index column = i % columns_, count = std::min(columns_ - column, end - i);
+    work.runs.push_back({i / (columns_ * rows_), i / columns_ % rows_, column, count, i - begin});
+    i += count;
+  }
+}
+
+template <class T>
+void PatchEngine<T>::transform_group(Workspace& work, Index number) {
+  find_runs(work, number);
+  find_floors(work);
+  const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
+  double* const lines = work.lines.at_least(kPatchSide * stride);
+  double* const dealt = work.dealt.at_least(kDealtChannels * kPatchValues * patches);
+  double* const cells = work.cells.at_least(kPatchValues * cell_stride(work));
+  double* const squares = work.squares.at_least(kPatchValues * patches);
+  const Index all_lines = static_cast<Index>(work.runs.size()) * stride;
+  double* const cell_squares = work.cell_squares.at_least(all_lines);
+  work.reach.at_least(16 * patches * static_cast<Index>(p_.sources.size()));
+  std::fill_n(dealt, kDealtChannels * kPatchValues * patches, 0.0);  // patches that fill up the last block
+  for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    std::fill_n(squares, kPatchValues * patches, 0.0);
+    std::fill_n(cell_squares, all_lines, 0.0);
+    for (Index first = 0; first < p_.channels; first += kDealtChannels) {
+      const Index count = std::min(kDealtChannels, p_.channels - first);
+      for (Index c = 0; c < count; ++c) {
+        double* run_squares = cell_squares;
+        for (const PatchRun& run : work.runs) {
+          load_lines(s, first + c, run, lines);
+          patch_.columns(lines, stride, run.count, dealt + c * kPatchValues * patches + run.first, patches,
+                         run_squares);
+          run_squares += stride;
+        }
+      }
+      const Index channel = static_cast<Index>(s) * p_.channels + first;
+      patch_.rows(dealt, patches, patches, lane, count, cells + channel * lane, cell_stride(work), channels_ * lane,
+                  squares);
+    }
+    find_reach(work, s);
+  }
+}
+
+// Six lines of cells, zeros in the padding.
+template <class T>
+void PatchEngine<T>::load_lines(std::size_t s, Index channel, const PatchRun& run, double* lines) const {
+  const Planes<const T>& planes = p_.sources[s].planes;
+  const T* const plane =
+      planes.data + run.sample * planes.batch + (conv_group_ * p_.channels + channel) * planes.channel;
+  const auto load = load_kernel<T, double>(kernels_);
+  const Index top = run.row * kPatchOutputs + first_cell_[0], left = run.column * kPatchOutputs + first_cell_[1];
+  const Index length = run.count * kPatchOutputs + 2, end = ceil_div(length, 8) * 8;  // whole vectors
+  const Index low = std::clamp<Index>(-left, 0, length);
+  const Index high = std::clamp<Index>(p_.gather[1].source_size - left, low, length);
+  for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
+    const bool real = top + i >= 0 && top + i < p_.gather[0].source_size && low < high;
+    std::fill(lines, lines + (real ? low : end), 0.0);
+    if (!real) continue;
+    const T* const from = plane + (top + i) * planes.spatial[0] + (left + low) * planes.spatial[1];
+    if (planes.spatial[1] == 1 && channel + 1 < p_.channels) prefetch(from, planes.channel, high - low);
+    load(from, planes.spatial[1], high - low, lines + low);
+    std::fill(lines + high, lines + end, 0.0);
+  }
+}
+
+// (N + e X)^2 <= (1 + t) N^2 + (1 + 1/t) e^2 X^2, here with t = 1/2: N is a norm of transformed cells, X of the cells.
+template <class T>
+void PatchEngine<T>::find_reach(Workspace& work, std::size_t s) {
+  const Index patches = work.patches;
+  double* const weighed = work.weighed.at_least(16 * patches);
+  patch_.weigh(work.squares.at_least(1), patches, patches, bounds_.reach[0], weighed);
+  double* const reach = work.reach.at_least(1) + static_cast<Index>(s) * 16 * patches;
+  std::fill_n(reach, 16 * patches, 0.0);
+  const double* run_squares = work.cell_squares.at_least(1);
+  const double share = patch_.cell_roundings / roundings_;
+  bool finite = true;
+  for (const PatchRun& run : work.runs) {
+    const Index below = p_.gather[0].positions - run.row * kPatchOutputs;
+    for (Index p = 0; p < run.count; ++p) {
+      const Index right = p_.gather[1].positions - (run.column + p) * kPatchOutputs, patch = run.first + p;
+      double cells = 0;
+      for (Index x = 0; x < kPatchSide; ++x) cells += run_squares[p * kPatchOutputs + x];
+      for (Index i = 0; i < std::min<Index>(kPatchOutputs, below); ++i) {
+        for (Index j = 0; j < std::min<Index>(kPatchOutputs, right); ++j) {
+          const double most = share * bounds_.kappa[i] * bounds_.kappa[j];
+          const double square = 1.5 * weighed[(i * 4 + j) * patches + patch] + 3 * most * most * cells;
+          finite = finite && square <= std::numeric_limits<double>::max();
+          reach[(i * patches + patch) * 4 + j] = std::sqrt(square);
+        }
+      }
+    }
+    run_squares += line_stride();
+  }
+  if (!finite) refused_ = true;
+}
+
+// Zeros are left undecided, for the transforms lose their signs; outputs that do not exist are not.
+template <class T>
+void PatchEngine<T>::find_floors(Workspace& work) {
+  const Index patches = work.patches;
+  double* const floors = work.floors.at_least(16 * patches);
+  std::fill_n(floors, 16 * patches, 0.0);
+  for (const PatchRun& run : work.runs) {
+    const Index below = std::min<Index>(kPatchOutputs, p_.gather[0].positions - run.row * kPatchOutputs);
+    const Index right = std::min(run.count * kPatchOutputs, p_.gather[1].positions - run.column * kPatchOutputs);
+    for (Index i = 0; i < below; ++i) std::fill_n(floors + (i * patches + run.first) * 4, right, kZeroMargin);
+  }
+}
+
+}  // namespace halfulp::conv

@@ -1,0 +1,305 @@
+// Hard max by bins: the rows of a window are folded first, then its columns. For adaptive and global windows, and for
+// sliding ones that hardly overlap. That order finds the right value, but of equal cells any: the one that wins is
+// looked up afterwards, where its index, code or tangent is wanted or where the value is a zero of either sign.
+#include <limits>
+#include <vector>
+
+#include "max/separable.hpp"
+#include "max/walk.hpp"
+#include "base/row_buffer.hpp"
+
+namespace halfulp {
+namespace {
+
+constexpr Index kRowsAtOnce = 8;
+constexpr Index kChunkItems = Index{1} << 13;  // columns are taken in runs whose folded row stays in the first cache
+constexpr Index kVectorBytes = 64;             // of the widest instruction set
+
+// Outputs [begin, end) of the last axis and the cells [first, stop) that they hold.
+struct Chunk {
+  Index begin, end, first, stop;
+};
+
+template <class T, class C, class P>
+class Bins final : public PlaneEngine {
+ public:
+  using Kernels = MaxRowKernels<C, P>;
+
+  Bins(const MaxPlan& plan, const Kernels& kernels, Index lanes)
+      : plan_(plan),
+        kernels_(kernels),
+        last_(plan.ndim() - 1),
+        lanes_(lanes),
+        most_cells_(std::min(plan.axes.back().size, std::max<Index>(kVectorBytes, kChunkItems / lanes))),
+        loader_({most_cells_, 0, 1, lanes, padded_length<C>(most_cells_ * lanes), last_ == 0 ? 1 : kRowsAtOnce},
+                kernels, C{}) {
+    rule_ = !std::is_floating_point_v<C>         ? MaxRule::clean
+            : plan.nan == NanPolicy::propagate ? MaxRule::propagate
+                                               : MaxRule::absent;
+    folded_.assign(padded_length<C>(most_cells_ * lanes) + kRowSlack, C{});
+    const Index most_outputs = std::min(plan.axes.back().output, most_cells_);
+    values_.assign(padded_length<C>(most_outputs * lanes) + kRowSlack, C{});
+  }
+
+  bool run(const MaxPlane& plane, Index begin, Index end) override {
+    plane_ = &plane;
+    Index output[kMaxRank] = {};
+    if (last_ == 0) {
+      columns(output, begin, end);
+      return true;
+    }
+    for (output[0] = begin; output[0] < end;) {
+      columns(output, 0, plan_.axes.back().output);
+      int a = last_ - 1;
+      for (; a > 0; --a) {
+        if (++output[a] < plan_.axes[at(a)].output) break;
+        output[a] = 0;
+      }
+      if (a == 0) ++output[0];
+    }
+    return true;
+  }
+
+ private:
+  static std::size_t at(Index i) noexcept { return static_cast<std::size_t>(i); }
+  const MaxPlan::Spans& spans(int axis) const noexcept { return plan_.spans[at(axis)]; }
+  Index begin_of(int axis, const Index* output) const noexcept { return spans(axis).begin[at(output[axis])]; }
+  Index count_of(int axis, const Index* output) const noexcept { return spans(axis).count[at(output[axis])]; }
+
+  // The outputs [begin, end) of the last axis for one output of each other, chunk by chunk.
+  void columns(Index* output, Index begin, Index end) {
+    bool real = true;
+    for (int a = 0; a < last_; ++a) real = real && count_of(a, output) > 0;
+    while (begin < end) {
+      const Chunk chunk = next_chunk(begin, end);
+      if (real && chunk.first < chunk.stop && !whole_rows(output, chunk)) fold(output, chunk);
+      settle(output, chunk, real);
+      begin = chunk.end;
+    }
+  }
+
+  // As many outputs as have cells enough for one load; at least one, however wide.
+  Chunk next_chunk(Index begin, Index end) const noexcept {
+    const MaxPlan::Spans& s = spans(last_);
+    Chunk chunk{begin, begin, std::numeric_limits<Index>::max(), 0};
+    for (; chunk.end < end && chunk.end - begin < most_cells_; ++chunk.end) {
+      const Index count = s.count[at(chunk.end)], from = s.begin[at(chunk.end)];
+      if (count == 0) continue;
+      const Index first = std::min(chunk.first, from), stop = std::max(chunk.stop, from + count);
+      if (chunk.end > begin && stop - first > most_cells_) break;
+      chunk.first = first;
+      chunk.stop = stop;
+    }
+    return chunk;
+  }
+
+  // Windows over contiguous memory need no folded row: those of a single row, and one that holds whole rows.
+  bool whole_rows(const Index* output, const Chunk& chunk) {
+    if constexpr (!std::is_same_v<T, C>) return false;
+    const Index item = static_cast<Index>(sizeof(T)), width = plan_.axes.back().size;
+    if (lanes_ != 1 || last_ > 1 || plane_->x.strides[last_] != item) return false;
+    Index first_row = 0, rows = 1;
+    if (last_ == 1) {
+      first_row = begin_of(0, output);
+      rows = count_of(0, output);
+      if (chunk.stop - chunk.first != width || plane_->x.strides[0] != item * width || chunk.end - chunk.begin != 1)
+        return false;
+    }
+    const auto* cells = reinterpret_cast<const C*>(plane_->x.data + first_row * item * width);
+    for (Index o = chunk.begin; o < chunk.end; ++o) {
+      const Index count = spans(last_).count[at(o)];
+      if (count > 0) values_.data()[o - chunk.begin] = largest(cells + spans(last_).begin[at(o)], rows * count);
+    }
+    return true;
+  }
+
+  C largest(const C* cells, Index n) const { return kernels_.largest[static_cast<int>(rule_)](cells, n); }
+
+  void fold(const Index* output, const Chunk& chunk) {
+    if (chunk.stop - chunk.first <= most_cells_) {
+      fold_rows(output, chunk.first, chunk.stop);
+      for (Index o = chunk.begin; o < chunk.end; ++o) {
+        const Index count = spans(last_).count[at(o)];
+        const C* cells = folded_.data() + (spans(last_).begin[at(o)] - chunk.first) * lanes_;
+        if (count > 0) fold_columns(cells, count, values_.data() + (o - chunk.begin) * lanes_, true);
+      }
+      return;
+    }
+    for (Index first = chunk.first; first < chunk.stop; first += most_cells_) {  // one window, wider than the buffer
+      const Index stop = std::min(first + most_cells_, chunk.stop);
+      fold_rows(output, first, stop);
+      fold_columns(folded_.data(), stop - first, values_.data(), first == chunk.first);
+    }
+  }
+
+  // Folds the cells [first, stop) of all rows of the window into one row.
+  void fold_rows(const Index* output, Index first, Index stop) {
+    bool empty = true;
+    Index counter[kMaxRank] = {};
+    const int rows_axis = last_ - 1;
+    const Index rows = last_ == 0 ? 1 : count_of(rows_axis, output);
+    const Index step = last_ == 0 ? 0 : plane_->x.strides[rows_axis];
+    while (true) {
+      const char* source = plane_->x.data + first * plane_->x.strides[last_];
+      for (int a = 0; a < rows_axis; ++a) source += (begin_of(a, output) + counter[a]) * plane_->x.strides[a];
+      if (last_ > 0) source += begin_of(rows_axis, output) * step;
+      for (Index r = 0; r < rows; r += kRowsAtOnce) {
+        fold_some(source + r * step, step, std::min(kRowsAtOnce, rows - r), stop - first, empty);
+        empty = false;
+      }
+      int a = rows_axis - 1;
+      for (; a >= 0; --a) {
+        if (++counter[a] < count_of(a, output)) break;
+        counter[a] = 0;
+      }
+      if (a < 0) return;
+    }
+  }
+
+  void fold_some(const char* source, Index step, Index rows, Index cells, bool empty) {
+    const C* taps[kRowsAtOnce + 1];
+    const Index n = cells * lanes_, item = static_cast<Index>(sizeof(T));
+    int count = 0;
+    if (!empty) taps[count++] = folded_.data();
+    // Rows of the array itself, where a vector cannot reach beyond them.
+    if (std::is_same_v<T, C> && plane_->x.strides[last_] == item * lanes_ && n * item >= kVectorBytes) {
+      for (Index r = 0; r < rows; ++r) {
+        taps[count++] = reinterpret_cast<const C*>(source + r * step);
+        prefetch_bytes(source + (r + rows) * step, n * item);
+      }
+      return kernels_.fold_exact[static_cast<int>(rule_)][0](taps, count, folded_.data(), {1, n, 0, 0});
+    }
+    loader_.load(source, step, plane_->x.strides[last_], rows, cells);
+    for (Index r = 0; r < rows; ++r) taps[count++] = loader_.at(0, 0) + r * loader_.pitch();
+    kernels_.fold[static_cast<int>(rule_)][0](taps, count, folded_.data(), {1, n, 0, 0});
+  }
+
+  // Folds `count` cells of a folded row into one value per lane, or into the values that are there.
+  void fold_columns(const C* cells, Index count, C* value, bool fresh) {
+    if (lanes_ == 1) {
+      C both[2] = {*value, largest(cells, count)};
+      *value = fresh ? both[1] : largest(both, 2);
+      return;
+    }
+    taps_.clear();
+    if (!fresh) taps_.push_back(value);
+    for (Index c = 0; c < count; ++c) taps_.push_back(cells + c * lanes_);
+    kernels_.fold_exact[static_cast<int>(rule_)][0](taps_.data(), static_cast<int>(taps_.size()), value,
+                                                    {1, lanes_, 0, 0});
+  }
+
+  // Writes a chunk of finished values, and what is to be known of their winners.
+  void settle(Index* output, const Chunk& chunk, bool real) {
+    const bool value_only = plane_->value_only();
+    MaxPlane lane = *plane_;
+    for (Index i = 0; i < (chunk.end - chunk.begin) * lanes_; ++i) {
+      C& value = values_.data()[i];
+      output[last_] = chunk.begin + i / lanes_;
+      const bool cells = real && count_of(last_, output) > 0;
+      if (!cells) value = C{};
+      if (cells && value_only && (!std::is_floating_point_v<C> || value != 0)) continue;
+      if (lanes_ > 1) lane = lane_of(*plane_, i % lanes_);
+      const walk::Best best = cells ? winner(lane, output, value) : walk::Best{};
+      if (cells) value = walk::value_of(*reinterpret_cast<const T*>(lane.x.data + best.offset));
+      if (!value_only) walk::record_best<T>(plan_, lane, output, best);
+    }
+    output[last_] = chunk.begin;
+    char* target = plane_->out.data + walk::position(output, plane_->out.strides, last_ + 1);
+    write_row<T, C>(values_.data(), target, plane_->out.strides[last_], chunk.end - chunk.begin, lanes_);
+    output[last_] = 0;
+  }
+
+  // The first cell of a window that has its value, or the last; of a NaN, any NaN is.
+  walk::Best winner(const MaxPlane& one, const Index* output, C value) const {
+    walk::Best best;
+    const bool last = plan_.ties == Ties::last;
+    const Index count = count_of(last_, output), stride = one.x.strides[last_];
+    walk::cell_rows(plan_, output, one.x.strides, [&](Index offset, Index code, Index flat) {
+      const Index i = last ? last_match(one.x.data + offset, stride, count, value)
+                           : first_match(one.x.data + offset, stride, count, value);
+      if (i < 0) return true;
+      best = {offset + i * stride, code + i, flat + i};
+      return last;
+    });
+    return best;
+  }
+
+  static bool matches(const char* cell, C value) noexcept {
+    return walk::wins(walk::value_of(*reinterpret_cast<const T*>(cell)), value);
+  }
+
+  static Index first_match(const char* row, Index stride, Index count, C value) noexcept {
+    constexpr Index block = 32;
+    // Of contiguous cells, blocks without a match are passed over without a branch per cell.
+    const auto* cells = reinterpret_cast<const T*>(row);
+    Index i = 0;
+    for (; stride == static_cast<Index>(sizeof(T)) && i + block <= count; i += block) {
+      int found = 0;
+      for (Index j = i; j < i + block; ++j) found |= walk::wins(walk::value_of(cells[j]), value);
+      if (found != 0) break;
+    }
+    for (; i < count; ++i)
+      if (matches(row + i * stride, value)) return i;
+    return -1;
+  }
+
+  static Index last_match(const char* row, Index stride, Index count, C value) noexcept {
+    for (Index j = count - 1; j >= 0; --j)
+      if (matches(row + j * stride, value)) return j;
+    return -1;
+  }
+
+  const MaxPlan& plan_;
+  const Kernels& kernels_;
+  int last_;
+  Index lanes_, most_cells_;
+  RowLoader<T, C, Kernels> loader_;
+  MaxRule rule_ = MaxRule::clean;
+  RowBuffer<C> folded_, values_;
+  std::vector<const C*> taps_;
+  const MaxPlane* plane_ = nullptr;
+};
+
+template <class T, class C, class P>
+std::unique_ptr<PlaneEngine> bins(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
+  return std::make_unique<Bins<T, C, P>>(plan, kernels, plane.lanes);
+}
+
+}  // namespace
+
+bool bins_apply(const MaxPlan& plan, const MaxPlane& plane) noexcept {
+  if (plan.many_winners() && !plane.value_only()) return false;
+  constexpr Index most_folds = 4, most_column_folds = 8;  // of a cell: more, and one axis at a time is cheaper
+  const Axis& last = plan.axes.back();
+  Index folds = 1;
+  for (const Axis& axis : plan.axes) {
+    if (axis.size == 0 || axis.output == 0) return false;
+    if (axis.adaptive) continue;
+    if (axis.dilation != 1) return false;
+    const Index overlap = (axis.kernel + axis.stride - 1) / axis.stride;
+    if (&axis == &last ? overlap > most_column_folds : (folds *= overlap) > most_folds) return false;
+  }
+  // Rows are cheaply dealt out to two or three; and in a small window a winner travels with less work than it is found.
+  return last.adaptive || (plane.value_only() ? last.stride > 3 : last.stride > 3 && last.kernel >= 16);
+}
+
+std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& plane) {
+  if (!bins_apply(plan, plane)) return nullptr;
+  const MaxKernels& k = select_max_kernels();
+  switch (plane.dtype) {
+    case DType::f16: return bins<Float16>(plan, plane, k.f32_index);
+    case DType::bf16: return bins<BFloat16>(plan, plane, k.f32_index);
+    case DType::f32: return bins<float>(plan, plane, k.f32_index);
+    case DType::f64: return bins<double>(plan, plane, k.f64_index);
+    case DType::i8: return bins<std::int8_t>(plan, plane, k.i8);
+    case DType::i16: return bins<std::int16_t>(plan, plane, k.i16);
+    case DType::i32: return bins<std::int32_t>(plan, plane, k.i32);
+    case DType::i64: return bins<std::int64_t>(plan, plane, k.i64);
+    case DType::u16: return bins<std::uint16_t>(plan, plane, k.u16);
+    case DType::u32: return bins<std::uint32_t>(plan, plane, k.u32);
+    case DType::u64: return bins<std::uint64_t>(plan, plane, k.u64);
+    default: return bins<std::uint8_t>(plan, plane, k.u8);  // bool is a byte, 0 or 1
+  }
+}
+
+}  // namespace halfulp

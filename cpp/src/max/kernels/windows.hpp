@@ -1,0 +1,325 @@
+// Windows of two or three cells along clean rows, straight from the array: vectors of outputs whose windows lie within
+// the row, the last one overlapping its neighbour, and single outputs where a window meets padding.
+#pragma once
+
+#include "max/kernels/values.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+// The payload where there is none.
+struct Nothing {};
+
+// Cells as they are compared: (cell & keep) ^ flip if they are changed, and of int16 the sortable key of that.
+template <class C, bool Changed>
+struct CellChange {
+  using Bits = std::make_unsigned_t<int_like<C>>;
+  Bits keep, flip;
+
+  explicit CellChange(const WindowRun& run) : keep(static_cast<Bits>(run.keep)), flip(static_cast<Bits>(run.flip)) {}
+  template <class V>
+  V operator()(const V& v) const {
+    using B = Vector<Bits, sizeof(V)>;
+    if constexpr (!Changed) {
+      return v;
+    } else {
+      const B bits = (reinterpret<B>(v) & splat<Bits, sizeof(V)>(keep)) ^ splat<Bits, sizeof(V)>(flip);
+      if constexpr (std::is_same_v<C, std::int16_t>) return sortable_key(reinterpret<V>(bits));
+      else return reinterpret<V>(bits);
+    }
+  }
+  C one(C x) const {
+    if constexpr (!Changed) {
+      return x;
+    } else {
+      const C bits = reinterpret<C>(static_cast<Bits>((reinterpret<Bits>(x) & keep) ^ flip));
+      if constexpr (std::is_same_v<C, std::int16_t>) return static_cast<C>(sortable_key(bits));
+      else return bits;
+    }
+  }
+};
+
+// The outputs whose windows lie within a row: [begin, end).
+struct Inner {
+  int64_t begin, end;
+  Inner(const WindowRun& run, int64_t stride, int64_t kernel) {
+    const auto limit = [&](int64_t o) { return o < 0 ? 0 : o > run.outputs ? run.outputs : o; };
+    const int64_t last_start = run.cells - kernel + run.before;  // in padded cells
+    begin = limit((run.before + stride - 1) / stride);
+    end = last_start < 0 ? begin : limit(last_start / stride + 1);
+    if (end < begin) end = begin;
+  }
+};
+
+// The windows of neighbouring outputs in vectors of `Bytes`. P: a tangent, the number of the tap, or Nothing.
+template <class C, class P, bool Last, int Stride, int Count, bool Changed, int Bytes>
+class WindowFold {
+ public:
+  static constexpr bool kTangents = std::is_floating_point_v<P>, kPaired = !std::is_same_v<P, Nothing>;
+  static constexpr int kWide = kLanes<C, Bytes>;
+  using V = Vector<C, Bytes>;
+  using Payload = Vector<std::conditional_t<kPaired, P, C>, Bytes>;
+
+  static constexpr bool kKeys = Changed && std::is_same_v<C, std::int16_t>;
+
+  explicit WindowFold(const WindowRun& run) : change_(run), infinity_(run.infinity) {}
+
+  // Outputs whose first window starts at `cells`; reads no cell beyond the last window. AtEnd: nobody else looks at the
+  // last cells.
+  template <bool AtEnd>
+  void vector(const C* cells, const P* tangents, C* out, P* payloads) {
+    std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
+    Phases<V, C> x;
+    x.load(cells);
+    if constexpr (!kKeys) {
+      watch_.see(x.low, Stride == 2 ? x.high : x.low);
+      if constexpr (AtEnd) {
+        if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
+        else if constexpr (Count == 3) watch_.see(x.later_high(cells));
+      }
+    }
+    if constexpr (kTangents) payload.load(tangents);
+    V best = changed_tap<0, AtEnd>(x, cells);
+    Payload pair{};
+    if constexpr (kTangents) pair = payload.template tap<0>(tangents);
+    join<1, AtEnd>(x, cells, payload, tangents, best, pair);
+    if constexpr (Count == 3) join<2, AtEnd>(x, cells, payload, tangents, best, pair);
+    store(out, Stride == 2 ? in_order(best) : best);
+    if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
+  }
+
+  // One output, cut where its window meets padding; `first` is its first cell.
+  void one(const C* row, const P* tangents, int64_t first, int64_t cells, C* out, P* payload) {
+    C best = lowest_value<C>();
+    int64_t tap = 0;
+    bool any = false;
+    for (int64_t t = 0; t < Count; ++t) {
+      if (first + t < 0 || first + t >= cells) continue;
+      const C cell = row[first + t], x = change_.one(cell);
+      if constexpr (kKeys) clean_one_ = clean_one_ && x <= infinity_ && x >= -infinity_ - 1 && x != -1;
+      else watch_.see_one(cell);
+      if (any && !takes_over_one<C, MaxRule::clean, Last>(x, best)) continue;
+      best = x;
+      tap = t;
+      any = true;
+    }
+    *out = best;
+    if constexpr (kTangents) *payload = any ? tangents[first + tap] : P{};
+    else if constexpr (kPaired) *payload = static_cast<P>(tap);
+  }
+
+  Contents found() const {
+    if constexpr (kKeys) return clean_one_ && watch_.clean(infinity_) ? Contents::finite : Contents::nan;
+    else return watch_.found();
+  }
+
+ private:
+  // The vectors that taps are taken from, those of two neighbouring outputs `Stride` items apart.
+  template <class W, class T>
+  struct Phases {
+    W low, high;
+    void load(const T* items) {
+      low = HALFULP_ISA_NAMESPACE::load<T, Bytes>(items);
+      if constexpr (Stride == 2) high = HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + kWide);
+    }
+    W later_high(const T* items) const { return HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + 1 + kWide); }
+    template <int Tap>
+    W tap(const T* items) const {
+      if constexpr (Stride == 1) return Tap == 0 ? low : HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + Tap);
+      else if constexpr (Tap < 2) return phase_of_two<Tap>(low, high);
+      else return phase_of_two<1>(HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + 1), later_high(items));
+    }
+  };
+
+  // A tap as it is compared. Keys are watched as they are made, but for those that the next outputs make again.
+  template <int Tap, bool AtEnd, class X>
+  V changed_tap(const X& x, const C* cells) {
+    const V bits = x.template tap<Tap>(cells), changed = change_(bits);
+    if constexpr (kKeys && (AtEnd || Tap < Stride)) watch_.see(bits, changed);
+    return changed;
+  }
+
+  template <int Tap, bool AtEnd, class X, class Y>
+  void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) {
+    const V x = changed_tap<Tap, AtEnd>(cells, at);
+    if constexpr (kPaired) {
+      const auto mask = takes_over<C, MaxRule::clean, Last>(x, best);
+      if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
+      else pair = select(mask, splat<P, Bytes>(static_cast<P>(Tap)), pair);
+    }
+    best = winner<C, MaxRule::clean, Last>(best, x);
+  }
+
+  CellChange<C, Changed> change_;
+  std::conditional_t<kKeys, KeyWatch<Bytes>, NanWatch<C, Bytes>> watch_;
+  std::int16_t infinity_;
+  bool clean_one_ = true;
+};
+
+template <class C, class P, bool Last, int Stride, int Count, bool Changed, int Bytes>
+Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, const WindowRun& run, Inner inner) {
+  using Fold = WindowFold<C, P, Last, Stride, Count, Changed, Bytes>;
+  constexpr int64_t wide = Fold::kWide;
+  if (inner.end - inner.begin < wide) inner.end = inner.begin;  // too few for vectors
+  Fold fold(run);
+  for (int64_t r = 0; r < run.rows; ++r) {
+    const C* const row = source + r * run.from_step;
+    const P* const beside = Fold::kTangents ? tangents + r * run.pair_step : nullptr;
+    C* const target = out + r * run.to_step;
+    P* const payload = Fold::kPaired ? payloads + r * run.to_step : nullptr;
+    const auto one = [&](int64_t o) {
+      fold.one(row, beside, Stride * o - run.before, run.cells, target + o, Fold::kPaired ? payload + o : nullptr);
+    };
+    const auto vector = [&](int64_t o, auto at_end) {
+      const int64_t first = Stride * o - run.before;
+      fold.template vector<decltype(at_end)::value>(row + first, Fold::kTangents ? beside + first : nullptr,
+                                                    target + o, Fold::kPaired ? payload + o : nullptr);
+    };
+    prefetch_row(row, run.cells);
+    if constexpr (Fold::kTangents) prefetch_row(beside, run.cells);
+    for (int64_t o = 0; o < inner.begin; ++o) one(o);
+    if (inner.end > inner.begin) {
+      for (int64_t o = inner.begin; o < inner.end - wide; o += wide) vector(o, std::false_type{});
+      vector(inner.end - wide, std::true_type{});  // overlaps its neighbour
+    }
+    for (int64_t o = inner.end; o < run.outputs; ++o) one(o);
+  }
+  return fold.found();
+}
+
+// The widest vectors that a row fills are taken.
+template <class C, class P, bool Last, int Stride, int Count, bool Changed = false>
+Contents fold_windows(const C* source, const P* tangents, C* out, P* payloads, const WindowRun& given) {
+  const WindowRun run = given;
+  const Inner inner(run, Stride, Count);
+  const int64_t bytes = (inner.end - inner.begin) * static_cast<int64_t>(sizeof(C));
+  const auto with = [&](auto kernel) { return kernel(source, tangents, out, payloads, run, inner); };
+  if constexpr (kVectorBytes == 64) {
+    if (bytes >= 64) return with(fold_rows<C, P, Last, Stride, Count, Changed, 64>);
+  }
+  if constexpr (kVectorBytes >= 32) {
+    if (bytes >= 32) return with(fold_rows<C, P, Last, Stride, Count, Changed, 32>);
+  }
+  return with(fold_rows<C, P, Last, Stride, Count, Changed, 16>);
+}
+
+template <class C, bool Last, int Stride, int Count, bool Changed = false>
+Contents plain_windows(const C* source, C* out, const WindowRun& run) {
+  return fold_windows<C, Nothing, Last, Stride, Count, Changed>(source, nullptr, out, nullptr, run);
+}
+
+// Four neighbours at every place of a row that has them: the first step towards large windows.
+template <class C, bool Last>
+Contents fours(const C* source, C* out, const RowRun& rows) {
+  NanWatch<C> watch;
+  const auto later = [](const Vector<C>& best, const Vector<C>& x) {
+    return winner<C, MaxRule::clean, Last>(best, x);
+  };
+  const int64_t places = rows.items - 3;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const row = source + r * rows.from_step;
+    C* const target = out + r * rows.to_step;
+    prefetch_row(row, rows.items);
+    const auto fold = [&](int64_t o, auto cells) {
+      const Vector<C> a = cells(o), b = cells(o + 1), c = cells(o + 2), d = cells(o + 3);
+      watch.see(a);
+      watch.see(d);
+      store(target + o, later(later(later(a, b), c), d));
+    };
+    const auto whole = [&](int64_t i) { return load(row + i); };
+    if (places < kLanes<C>) {
+      fold(0, [&](int64_t i) { return load_first(row + i, rows.items - i < kLanes<C> ? rows.items - i : kLanes<C>); });
+      continue;
+    }
+    for (int64_t o = 0; o + kLanes<C> <= places; o += kLanes<C>) fold(o, whole);
+    if (places % kLanes<C> != 0) fold(places - kLanes<C>, whole);
+  }
+  return watch.found();
+}
+
+// Vectors a row is made of, one after the other; zero beyond its end.
+template <class C>
+class RowReader {
+ public:
+  RowReader(const C* row, int64_t cells, NanWatch<C>& watch) : row_(row), left_(cells), watch_(watch) {}
+  Vector<C> operator()() {
+    const Vector<C> v = left_ >= kLanes<C> ? load(row_) : left_ > 0 ? load_first(row_, left_) : Vector<C>{};
+    watch_.see(v);
+    row_ += kLanes<C>;
+    left_ -= kLanes<C>;
+    return v;
+  }
+
+ private:
+  const C* row_;
+  int64_t left_;
+  NanWatch<C>& watch_;
+};
+
+// From vectors that follow each other, those of the winners of four elements `Step` apart.
+template <class C, bool Last, int Step, class Next>
+class FourJoined {
+ public:
+  explicit FourJoined(Next& next) : next_(next) {
+    for (int i = 1; i < kAhead; ++i) v_[i] = next_();
+  }
+  Vector<C> operator()() {
+    for (int i = 1; i < kAhead; ++i) v_[i - 1] = v_[i];
+    v_[kAhead - 1] = next_();
+    const Vector<C> two = later(v_[0], elements_from<C, Step>(v_)), three = later(two, elements_from<C, 2 * Step>(v_));
+    return later(three, elements_from<C, 3 * Step>(v_));
+  }
+
+ private:
+  static constexpr int kAhead = 1 + (3 * Step + kLanes<C> - 1) / kLanes<C>;
+  static Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
+    return winner<C, MaxRule::clean, Last>(best, x);
+  }
+  Next& next_;
+  Vector<C> v_[kAhead];
+};
+
+// Sixteen neighbours, every cell read once.
+template <class C, bool Last>
+Contents sixteens(const C* source, C* out, const RowRun& rows) {
+  NanWatch<C> watch;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const C* const row = source + r * rows.from_step;
+    prefetch_row(row, rows.items);
+    RowReader<C> cells(row, rows.items, watch);
+    FourJoined<C, Last, 1, RowReader<C>> four(cells);
+    FourJoined<C, Last, 4, decltype(four)> sixteen(four);
+    C* const target = out + r * rows.to_step;
+    for (int64_t o = 0; o < rows.items - 15; o += kLanes<C>) store(target + o, sixteen());
+  }
+  return watch.found();
+}
+
+template <class C, class P, int Stride>
+constexpr WindowKernels<C, P> window_kernels() {
+  constexpr bool last = std::is_floating_point_v<C>;  // equal integers cannot be told apart
+  WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, last, Stride, 2>},
+                             {plain_windows<C, false, Stride, 3>, plain_windows<C, last, Stride, 3>}},
+                            {},
+                            {}};
+  if constexpr (std::is_same_v<C, std::int16_t>) {
+    for (int last_too = 0; last_too < 2; ++last_too) {
+      table.changed[0][last_too] = plain_windows<C, false, Stride, 2, true>;
+      table.changed[1][last_too] = plain_windows<C, false, Stride, 3, true>;
+    }
+  }
+  if constexpr (std::is_floating_point_v<C>) {
+    table.changed[0][0] = plain_windows<C, false, Stride, 2, true>;
+    table.changed[0][1] = plain_windows<C, true, Stride, 2, true>;
+    table.changed[1][0] = plain_windows<C, false, Stride, 3, true>;
+    table.changed[1][1] = plain_windows<C, true, Stride, 3, true>;
+    table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
+    table.paired[0][1] = fold_windows<C, P, true, Stride, 2>;
+    table.paired[1][0] = fold_windows<C, P, false, Stride, 3>;
+    table.paired[1][1] = fold_windows<C, P, true, Stride, 3>;
+  }
+  return table;
+}
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -1,0 +1,393 @@
+// Hard max one axis at a time, the last one first: that keeps the first winner in row-major order, zeros of either sign
+// included. What travels with a value is its tangent, its index in the plane, or its code in the window.
+#include "max/separable.hpp"
+
+#include <limits>
+
+#include "base/row_kernels.hpp"
+#include "base/stream_kernels.hpp"
+#include "max/emit.hpp"
+#include "max/row_bank.hpp"
+#include "max/vertical.hpp"
+
+namespace halfulp {
+namespace {
+
+// A band of rows stays in the first-level cache together with what is made of it, and is short enough for the memory to
+// be busy: nothing is asked of it while rows are folded. Items of two bytes were quicker in longer bands.
+template <class C>
+constexpr Index kBandBytes = sizeof(C) == 2 ? Index{16} << 10 : 6000;
+
+template <class T, class C, class P>
+class Separable final : public PlaneEngine {
+ public:
+  using Kernels = MaxRowKernels<C, P>;
+
+  Separable(const MaxPlan& plan, const Kernels& kernels, Travels travels, Index lanes)
+      : plan_(plan),
+        travels_(travels),
+        last_(plan.ndim() - 1),
+        lanes_(lanes),
+        coordinates_(plan, travels),
+        bank_(plan, kernels, travels, lanes, band_rows(plan, lanes, travels != Travels::nothing)),
+        emitter_(plan, coordinates_, travels, lanes, bank_.row_length) {
+    const Axis& axis = plan.axes.back();
+    row_padding_ = axis.before > 0 || (axis.output - 1) * axis.stride + axis.extent() > axis.before + axis.size;
+    // A slice of axis a is everything further in: rows, for the last but one.
+    lengths_.assign(plan.axes.size(), bank_.row_length);
+    for (int a = last_ - 2; a >= 0; --a) lengths_[at(a)] = lengths_[at(a) + 1] * plan.axes[at(a) + 1].output;
+    for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], slice_step(a), paired());
+    // Finished rows of a plane of two axes, as many as a bank gives at once; else one slice.
+    result_ = Slices<C, P>(last_ == 1 ? bank_.capacity() : 1, lengths_[0], paired());
+  }
+
+  bool run(const MaxPlane& plane, Index begin, Index end) override {
+    nan_ = bank_.in_place;
+    for (Index lane = 0; lane < plane.lanes;) {
+      part_ = lane_of(plane, lane);
+      if (!run_lanes(begin, end)) return false;
+      nan_ = nan_ || worst_ == Contents::nan;
+      if (lane + lanes_ == plane.lanes) break;
+      lane = std::min(lane + lanes_, plane.lanes - lanes_);  // the last step may overlap the one before
+    }
+    return true;
+  }
+
+  bool changes(const MaxPlane& plane) const override {
+    constexpr Index item = static_cast<Index>(sizeof(T));
+    const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
+    return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
+           bank_.changes(plane, 0);
+  }
+
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+    if (!changes(plane)) return false;
+    part_ = plane;
+    emitter_.set_plane(part_);
+    bank_.set_rule(MaxRule::clean);
+    bank_.change = &bits;
+    const bool done = attempt(begin, end);
+    bank_.change = nullptr;
+    nan_ = false;
+    return done;
+  }
+
+  bool settled() const noexcept override { return !nan_; }
+
+ private:
+  static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
+  bool paired() const noexcept { return travels_ != Travels::nothing; }
+  // From slice to slice of axis a: rows are made where they are kept, as far apart as in the bank.
+  Index slice_step(int a) const noexcept { return a == last_ - 1 ? bank_.pitch() : lengths_[at(a)]; }
+
+  static Index band_rows(const MaxPlan& plan, Index lanes, bool paired) {
+    if (plan.ndim() == 1) return 1;
+    const Axis& axis = plan.axes[at(plan.ndim() - 2)];
+    const Index row = std::max<Index>(1, plan.axes.back().size * lanes * static_cast<Index>(sizeof(C)));
+    const Index needed = by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
+    const Index bytes = paired ? kBandBytes<C> / 2 : kBandBytes<C>;
+    return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
+  }
+
+  bool run_lanes(Index begin, Index end) {
+    emitter_.set_plane(part_);
+    if (!bank_.in_place) {
+      bank_.set_rule(MaxRule::clean);
+      if (attempt(begin, end)) return true;
+    }
+    if (paired()) {
+      if (worst_ == Contents::nan) return false;
+      bank_.set_rule(MaxRule::absent);
+      return attempt(begin, end);
+    }
+    bank_.set_rule(plan_.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate);
+    return attempt(begin, end);
+  }
+
+  // False as soon as something shows up that the rule does not cover.
+  bool attempt(Index begin, Index end) {
+    worst_ = Contents::finite;
+    // A NaN needs a rule of its own, or the walk. With something that travels, padding must lose against every cell; it
+    // is -infinity for clean values and absent else.
+    const bool clean = bank_.rule() == MaxRule::clean;
+    accepted_ = clean && paired() && row_padding_ ? Contents::finite
+                : clean || paired()               ? Contents::infinite
+                                                  : Contents::nan;
+    if (last_ == 0) {
+      worst_ = bank_.fill(part_, -1, part_.x.data, part_.tangent.data, 0, 0, 1);
+      if (failed()) return false;
+      Index output[1] = {0};
+      emitter_.row(output, bank_.value(0), bank_.pair(0), true);
+      return true;
+    }
+    Index output[kMaxRank] = {};
+    if (last_ == 1) {
+      rows(0, part_.x.data, part_.tangent.data, 0, begin, end,
+           [&](Index o, Index run, int count) { finish_rows(output, o, run, count); });
+      return !failed();
+    }
+    levels_[0].restart();
+    for (output[0] = begin; output[0] < end && !failed(); ++output[0]) {
+      const int count = gather(0, output[0], part_.x.data, part_.tangent.data, 0);
+      fold(0, output[0], 1, count, result_.value(0), result_.pair(0));
+      emitter_.slice(output, 1, result_.value(0), result_.pair(0), count > 0, lengths_);
+    }
+    return !failed();
+  }
+
+  bool failed() const noexcept { return worst_ > accepted_; }
+
+  // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when
+  // the taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
+  template <class Finish>
+  void rows(int a, const char* x, const char* tangent, Index base, Index begin, Index end, Finish&& finish) {
+    VerticalAxis<C, P>& level = levels_[at(a)];
+    const Axis& axis = plan_.axes[at(a)];
+    level.restart();
+    bank_.forget();
+    if (!by_blocks(axis)) {
+      const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
+      const auto fill = [&](Index first, Index stop) {
+        worst_ = std::max(worst_, bank_.fill(part_, a, x, tangent, base, first, std::min(stop, limit)));
+      };
+      for (Index o = begin, run = 0; o < end && !failed(); o += run) {
+        run = level.bank_taps(bank_, o, end, fill);
+        finish(o, run, static_cast<int>(level.values.size()));
+      }
+      return;
+    }
+    const auto make = [&](Index first, Index stop, C* value, P* pair) {
+      for (Index r = first; r < stop; r += bank_.capacity()) {
+        const Index from = (r - first) * bank_.pitch(), end = std::min(r + bank_.capacity(), stop);
+        worst_ = std::max(worst_,
+                          bank_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
+      }
+    };
+    if (a == 0 && slides()) {
+      for (Index o = begin, run = 0; o < end && !failed(); o += run) {
+        run = level.slide(o, end, make, [&](C* rows, Index count) {
+          bank_.suffixes(rows, {count, lengths_[0], slice_step(0), 0});
+        });
+        slide_rows(o, run);
+      }
+      return;
+    }
+    for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, make, join(a)));
+  }
+
+  // Large windows of values alone go to a dense output in runs.
+  bool slides() const noexcept {
+    const Index item = static_cast<Index>(sizeof(T));
+    return std::is_same_v<T, C> && !paired() && !plan_.any_empty && part_.out.strides[1] == item * lanes_ &&
+           part_.out.strides[0] % item == 0;
+  }
+  void slide_rows(Index o, Index run) {
+    const VerticalAxis<C, P>& level = levels_[0];
+    const Index step = part_.out.strides[0];
+    bank_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
+                      {level.steps.data(), run, plan_.axes.back().output * lanes_, slice_step(0),
+                       step / static_cast<Index>(sizeof(C))});
+  }
+
+  auto join(int a) {
+    return [this, a](const C* const* values, const P* const* pairs, int count, C* value, P* pair) {
+      bank_.fold(values, pairs, count, value, pair, P{}, P{}, {1, lengths_[at(a)], 0, 0});
+    };
+  }
+
+  // What a relative code gains from tap to tap of axis a, and from the taps that output o has lost to the padding.
+  P code_step(int a) const noexcept { return static_cast<P>(coordinates_.relative ? coordinates_.weights[at(a)] : 0); }
+  P code_start(int a, Index o) const noexcept {
+    return static_cast<P>(code_step(a) * static_cast<P>(plan_.spans[at(a)].offset[static_cast<std::size_t>(o)]));
+  }
+
+  // Folds the taps of a run of outputs of axis a, from o on.
+  void fold(int a, Index o, Index run, int count, C* value, P* pair) {
+    const VerticalAxis<C, P>& level = levels_[at(a)];
+    const Index length = lengths_[at(a)];
+    if (count > 0)
+      bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, code_start(a, o), code_step(a),
+                 {run, length, plan_.axes[at(a)].stride * bank_.pitch(), length});
+  }
+
+  // Rows of a plane of two axes: straight into the output array where that is possible.
+  void finish_rows(Index* output, Index o, Index run, int count) {
+    const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
+    const Index* out = part_.out.strides;
+    if constexpr (std::is_same_v<T, C>) {
+      if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
+        const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
+        const bool stream = part_.stream && rows.to_step == n;
+        char* const target = part_.out.data + o * out[0];
+        if (finish_dense(target, o, count, rows, stream)) return;
+      }
+    }
+    fold(0, o, run, count, result_.value(0), result_.pair(0));
+    for (Index i = 0; i < run; ++i) {
+      output[0] = o + i;
+      emitter_.row(output, result_.value(i), result_.pair(i), count > 0);
+    }
+  }
+
+  // The same, densely: values there, tangents like them, codes into their bytes. False if something else travels.
+  bool finish_dense(char* target, Index o, int count, const RowRun& rows, bool stream) {
+    const VerticalAxis<C, P>& level = levels_[0];
+    C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
+    const auto put = [&](const void* made, char* place) {
+      if (stream)
+        stream_.copy(static_cast<const char*>(made), place, rows.count * rows.items * static_cast<Index>(sizeof(C)));
+    };
+    const auto fold = [&](auto* pairs) {
+      bank_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
+                            code_step(0), rows);
+    };
+    if (!paired()) {
+      bank_.fold_exact(level.values.data(), count, values, rows);
+      if (bank_.change != nullptr) restore(values, rows);
+    } else if constexpr (std::is_floating_point_v<P>) {
+      const Index* const steps = part_.out_tangent.strides;
+      if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
+      char* const beside = part_.out_tangent.data + o * steps[0];
+      P* const pairs = stream ? result_.pair(0) : reinterpret_cast<P*>(beside);
+      fold(pairs);
+      put(pairs, beside);
+    } else {
+      const Index* const steps = part_.winners.strides;
+      if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step)
+        return false;
+      fold(reinterpret_cast<std::uint8_t*>(part_.winners.data + o * steps[0]));
+    }
+    put(values, target);
+    return true;
+  }
+
+  // Takes the values of changed cells back.
+  void restore(C* values, const RowRun& rows) const {
+    constexpr Index item = static_cast<Index>(sizeof(C));
+    const bool whole = rows.to_step == rows.items;
+    for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
+      if constexpr (std::is_same_v<C, std::int16_t>) {
+        const auto flip = static_cast<std::int16_t>(bank_.change->flip);
+        select_max_kernels().keys.from_keys(values + r * rows.to_step, (whole ? rows.count : 1) * rows.items, flip);
+        continue;
+      }
+      char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
+      const Index bytes = (whole ? rows.count : 1) * rows.items * item;
+      row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, bank_.change->flip);
+    }
+  }
+
+  // The taps of output o along axis a, which has at least two axes further in or one of rows.
+  int gather(int a, Index o, const char* x, const char* tangent, Index base) {
+    return levels_[at(a)].taps(
+        o,
+        [&](Index first, Index stop, C* value, P* pair) {
+          for (Index r = first; r < stop; ++r) {
+            const char* t = tangent == nullptr ? nullptr : tangent + r * part_.tangent.strides[a];
+            const Index to = (r - first) * lengths_[at(a)];
+            slice(a + 1, x + r * part_.x.strides[a], t, base + r * coordinates_.weights[at(a)], value + to,
+                  paired() ? pair + to : pair);
+          }
+        },
+        join(a));
+  }
+
+  // All outputs of the axes from a on.
+  void slice(int a, const char* x, const char* tangent, Index base, C* value, P* pair) {
+    const Index length = lengths_[at(a)];
+    const auto finish = [&](Index o, Index run, int count) {
+      fold(a, o, run, count, value + o * length, pair == nullptr ? nullptr : pair + o * length);
+    };
+    if (a == last_ - 1) return rows(a, x, tangent, base, 0, plan_.axes[at(a)].output, finish);
+    levels_[at(a)].restart();
+    for (Index o = 0; o < plan_.axes[at(a)].output && !failed(); ++o)
+      finish(o, 1, gather(a, o, x, tangent, base));
+  }
+
+  const MaxPlan& plan_;
+  const StreamKernels& stream_ = select_stream_kernels();
+  const RowKernels& row_kernels_ = select_row_kernels();
+  Travels travels_;
+  int last_;
+  Index lanes_;
+  Coordinates coordinates_;
+  RowBank<T, C, P> bank_;
+  RowEmitter<T, C, P> emitter_;
+  bool row_padding_ = false;
+  std::vector<Index> lengths_;  // items of a slice of each outer axis
+  std::vector<VerticalAxis<C, P>> levels_;
+  Slices<C, P> result_;
+  Contents worst_ = Contents::finite, accepted_ = Contents::finite;
+  bool nan_ = false;  // whether a NaN may be among the values of this run
+  MaxPlane part_;  // the lanes at work
+};
+
+// Lanes are taken in runs whose rows stay in the first-level cache; larger ones, if they are only read there.
+Index lanes_at_once(const MaxPlan& plan, const MaxPlane& plane, Index item, bool in_place) {
+  const Index fitting = (Index{in_place ? 64 : 16} << 10) / (item * std::max<Index>(1, plan.axes.back().size));
+  const Index whole = 64 / item;
+  return std::min(plane.lanes, std::max<Index>(whole, fitting / whole * whole));
+}
+
+bool applies(const MaxPlan& plan, const MaxPlane& plane) {
+  if (plan.many_winners() && !plane.value_only()) return false;
+  for (const Axis& axis : plan.axes) {
+    // Padding and windows far larger than the input would only fill memory.
+    const Index limit = 4 * axis.size + 4096;
+    if (axis.adaptive || axis.size == 0 || axis.padded() > limit || axis.extent() > limit) return false;
+  }
+  constexpr Index most_ways = 64;  // to deal a row out to: each takes whole vectors
+  return RowWindows(plan.axes.back(), 1).ways() <= most_ways;
+}
+
+Travels travels_of(const MaxPlane& plane) {
+  if (plane.tangent) return Travels::tangent;
+  if (plane.indices) return Travels::index;
+  return plane.winners ? Travels::code : Travels::nothing;
+}
+
+template <class T, class C, class P>
+std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
+  const Travels travels = travels_of(plane);
+  const bool integer = travels == Travels::index || travels == Travels::code;
+  if (integer && Coordinates(plan, travels).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
+  if (!std::is_floating_point_v<C> && travels != Travels::nothing) return nullptr;
+  const bool in_place = RowBank<T, C, P>::reads_places(plan, travels, plane.lanes);
+  return std::make_unique<Separable<T, C, P>>(plan, kernels, travels,
+                                              lanes_at_once(plan, plane, static_cast<Index>(sizeof(C)), in_place));
+}
+
+template <class T>
+std::unique_ptr<PlaneEngine> float_engine(const MaxPlan& plan, const MaxPlane& plane) {
+  const MaxKernels& kernels = select_max_kernels();
+  if constexpr (std::is_same_v<T, double>) {
+    if (plane.tangent) return engine<T, double, double>(plan, plane, kernels.f64_tangent);
+    return engine<T, double, std::int64_t>(plan, plane, kernels.f64_index);
+  } else {
+    if (plane.tangent) return engine<T, float, float>(plan, plane, kernels.f32_tangent);
+    return engine<T, float, std::int32_t>(plan, plane, kernels.f32_index);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& plane) {
+  if (!applies(plan, plane)) return nullptr;
+  const MaxKernels& k = select_max_kernels();
+  switch (plane.dtype) {
+    case DType::f16: return float_engine<Float16>(plan, plane);
+    case DType::bf16: return float_engine<BFloat16>(plan, plane);
+    case DType::f32: return float_engine<float>(plan, plane);
+    case DType::f64: return float_engine<double>(plan, plane);
+    case DType::i8: return engine<std::int8_t, std::int8_t>(plan, plane, k.i8);
+    case DType::i16: return engine<std::int16_t, std::int16_t>(plan, plane, k.i16);
+    case DType::i32: return engine<std::int32_t, std::int32_t>(plan, plane, k.i32);
+    case DType::i64: return engine<std::int64_t, std::int64_t>(plan, plane, k.i64);
+    case DType::u16: return engine<std::uint16_t, std::uint16_t>(plan, plane, k.u16);
+    case DType::u32: return engine<std::uint32_t, std::uint32_t>(plan, plane, k.u32);
+    case DType::u64: return engine<std::uint64_t, std::uint64_t>(plan, plane, k.u64);
+    default: return engine<std::uint8_t, std::uint8_t>(plan, plane, k.u8);  // bool is a byte, 0 or 1
+  }
+}
+
+}  // namespace halfulp

@@ -1,0 +1,308 @@
+#include "halfulp/patches.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "exact/exact_sum.hpp"
+#include "halfulp/parallel.hpp"
+
+namespace halfulp {
+namespace {
+
+constexpr Index kItemsPerThread = Index{1} << 15;
+
+// Calls f with an unsigned integer as wide as an item.
+template <class F>
+void visit_bits(DType dtype, F&& f) {
+  switch (item_size(dtype)) {
+    case 1: return f(std::uint8_t{});
+    case 2: return f(std::uint16_t{});
+    case 4: return f(std::uint32_t{});
+    default: return f(std::uint64_t{});
+  }
+}
+
+Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
+  Index n = 1;
+  for (const PatchAxis& axis : axes) n *= axis.*field;
+  return n;
+}
+
+Index grain_of(Index units, Index items) {
+  return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));
+}
+
+// The windows [first, stop) whose offset w is a real cell.
+struct Run {
+  Index first, stop;
+};
+Run real_windows(const PatchAxis& axis, Index w) {
+  const Index shift = axis.before - w * axis.dilation;  // cell = o * stride - shift
+  const Index first = shift <= 0 ? 0 : (shift + axis.stride - 1) / axis.stride;
+  const Index last = axis.size - 1 + shift;
+  const Index stop = last < 0 ? 0 : std::min(axis.outputs, last / axis.stride + 1);
+  return {std::min(first, stop), stop};
+}
+
+template <class U>
+void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset, U* out) {
+  const int last = static_cast<int>(axes.size()) - 1;
+  Index taps[kMaxRank], output[kMaxRank] = {};
+  for (int a = last; a >= 0; --a) {
+    taps[a] = offset % axes[a].kernel;
+    offset /= axes[a].kernel;
+  }
+  const PatchAxis& row = axes[last];
+  const Run run = real_windows(row, taps[last]);
+  const Index shift = taps[last] * row.dilation - row.before;
+  for (;;) {
+    Index source = 0;
+    bool real = true;
+    for (int a = 0; a < last; ++a) {
+      const Index cell = output[a] * axes[a].stride + taps[a] * axes[a].dilation - axes[a].before;
+      real = real && cell >= 0 && cell < axes[a].size;
+      source = source * axes[a].size + cell;
+    }
+    if (!real) {
+      std::fill_n(out, row.outputs, U{0});
+    } else {
+      const U* const cells = plane + source * row.size + shift;
+      std::fill_n(out, run.first, U{0});
+      if (row.stride == 1) std::copy_n(cells + run.first, run.stop - run.first, out + run.first);
+      else
+        for (Index o = run.first; o < run.stop; ++o) out[o] = cells[o * row.stride];
+      std::fill_n(out + run.stop, row.outputs - run.stop, U{0});
+    }
+    out += row.outputs;
+    int a = last - 1;
+    for (; a >= 0; --a) {
+      if (++output[a] < axes[a].outputs) break;
+      output[a] = 0;
+    }
+    if (a < 0) return;
+  }
+}
+
+template <class T>
+double double_of(T x) {
+  if constexpr (std::is_same_v<T, double>) return x;
+  else return static_cast<double>(to_float(x));
+}
+
+// The sums of a row of cells. high + low is the sum; `rest` is the error of low, and zero where that is exact.
+struct RowSums {
+  std::vector<double> high, low, rest;
+
+  void start(Index cells) {
+    const auto n = static_cast<std::size_t>(cells);
+    high.assign(n, -0.0);  // the zero that changes no term
+    low.assign(n, 0.0);
+    rest.assign(n, 0.0);
+  }
+  void add(std::size_t cell, double term) {
+    const TwoDoubles sum = two_sum(high[cell], term);
+    const TwoDoubles errors = two_sum(low[cell], sum.low);
+    high[cell] = sum.high;
+    low[cell] = errors.high;
+    rest[cell] += std::abs(errors.low);  // not zero if any of them is not
+  }
+};
+
+// high + low rounded once: by way of a double that is odd where it is not exact, which no later rounding mistakes for a
+// tie.
+template <class T>
+T rounded_pair(double high, double low) {
+  const TwoDoubles sum = two_sum(high, low);
+  if constexpr (std::is_same_v<T, double>) {
+    return sum.high;
+  } else {
+    auto bits = std::bit_cast<std::uint64_t>(sum.high);
+    if (sum.low != 0 && (bits & 1) == 0) bits += (sum.low > 0) == (sum.high > 0) ? std::uint64_t{1} : ~std::uint64_t{0};
+    return round_to<T>(std::bit_cast<double>(bits));
+  }
+}
+
+template <class T>
+class Fold {
+ public:
+  Fold(std::span<const PatchAxis> axes, const T* patches, T* out)
+      : axes_(axes),
+        last_(static_cast<int>(axes.size()) - 1),
+        windows_(product(axes, &PatchAxis::outputs)),
+        offsets_(product(axes, &PatchAxis::kernel)),
+        rows_(product(axes, &PatchAxis::size) / std::max<Index>(1, axes.back().size)),
+        patches_(patches),
+        out_(out) {}
+
+  Index rows() const noexcept { return rows_; }
+
+  // Row number `unit` of all planes.
+  void row(Index unit, RowSums& sums) const {
+    const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
+    const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
+    sums.start(axis.size);
+    covered_by(unit % rows_, [&](Index offset, Index window) {
+      for (Index w = 0; w < axis.kernel; ++w) {
+        const Run run = real_windows(axis, w);
+        const T* const terms = patches + (offset * axis.kernel + w) * windows_ + window * axis.outputs;
+        const Index shift = w * axis.dilation - axis.before;
+        for (Index o = run.first; o < run.stop; ++o)
+          sums.add(static_cast<std::size_t>(o * axis.stride + shift), double_of(terms[o]));
+      }
+    });
+    T* const out = out_ + unit * axis.size;
+    for (Index i = 0; i < axis.size; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double high = sums.high[at], low = sums.low[at];
+      if (high == 0 && low == 0 && sums.rest[at] == 0) out[i] = zero(unit, i, high);
+      else if (std::isfinite(high) && sums.rest[at] == 0) out[i] = rounded_pair<T>(high, low);
+      else out[i] = exactly(unit, i);
+    }
+  }
+
+ private:
+  // Calls f(offset, window) for every window of the axes before the last, and the offset in it, that holds a row.
+  template <class F>
+  void covered_by(Index row, const F& f) const {
+    Index cell[kMaxRank], taps[kMaxRank] = {};
+    for (int a = last_ - 1; a >= 0; --a) {
+      cell[a] = row % axes_[static_cast<std::size_t>(a)].size;
+      row /= axes_[static_cast<std::size_t>(a)].size;
+    }
+    for (;;) {
+      Index offset = 0, window = 0;
+      bool held = true;
+      for (int a = 0; a < last_; ++a) {
+        const PatchAxis& axis = axes_[static_cast<std::size_t>(a)];
+        const Index from = cell[a] + axis.before - taps[a] * axis.dilation;
+        held = held && from >= 0 && from % axis.stride == 0 && from / axis.stride < axis.outputs;
+        offset = offset * axis.kernel + taps[a];
+        window = window * axis.outputs + from / axis.stride;
+      }
+      if (held) f(offset, window);
+      int a = last_ - 1;
+      for (; a >= 0; --a) {
+        if (++taps[a] < axes_[static_cast<std::size_t>(a)].kernel) break;
+        taps[a] = 0;
+      }
+      if (a < 0) return;
+    }
+  }
+
+  // Calls f(term) for every term of one cell.
+  template <class F>
+  void terms_of(Index unit, Index cell, const F& f) const {
+    const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
+    const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
+    covered_by(unit % rows_, [&](Index offset, Index window) {
+      for (Index w = 0; w < axis.kernel; ++w) {
+        const Index from = cell + axis.before - w * axis.dilation;
+        if (from < 0 || from % axis.stride != 0 || from / axis.stride >= axis.outputs) continue;
+        f(patches[(offset * axis.kernel + w) * windows_ + window * axis.outputs + from / axis.stride]);
+      }
+    });
+  }
+
+  // A sum of zeros, or of nothing, which is +0.
+  T zero(Index unit, Index cell, double sum) const {
+    bool any = !std::signbit(sum);
+    if (!any) terms_of(unit, cell, [&](T) { any = true; });
+    return round_to<T>(any ? sum : 0.0);
+  }
+
+  T exactly(Index unit, Index cell) const {
+    typename ExactSums<T>::terms sum;
+    terms_of(unit, cell, [&](T term) { sum.add(double_of(term)); });
+    return sum.template round<T>();
+  }
+
+  std::span<const PatchAxis> axes_;
+  int last_;
+  Index windows_, offsets_, rows_;
+  const T* patches_;
+  T* out_;
+};
+
+}  // namespace
+
+void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out) {
+  const Index offsets = product(axes, &PatchAxis::kernel), windows = product(axes, &PatchAxis::outputs);
+  const Index cells = product(axes, &PatchAxis::size);
+  if (out.count() == 0) return;
+  visit_bits(x.dtype, [&](auto bits) {
+    using U = decltype(bits);
+    const Index units = planes * offsets;
+    parallel_for(units, grain_of(units, units * windows), [&](Index begin, Index end) {
+      for (Index unit = begin; unit < end; ++unit)
+        unfold_offset<U>(axes, x.as<const U>() + unit / offsets * cells, unit % offsets, out.as<U>() + unit * windows);
+    });
+  });
+}
+
+void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out) {
+  if (out.count() == 0) return;
+  visit_float(out.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Fold<T> fold(axes, patches.as<const T>(), out.as<T>());
+    const Index units = planes * fold.rows();
+    parallel_for(units, grain_of(units, std::max(patches.count(), out.count())), [&](Index begin, Index end) {
+      RowSums sums;
+      for (Index unit = begin; unit < end; ++unit) fold.row(unit, sums);
+    });
+  });
+}
+
+Index place(Index planes, const ArrayView& values, const ArrayView& indices, const ArrayView& out) {
+  if (planes == 0) return -1;
+  const Index positions = values.count() / planes, cells = out.count() / planes;
+  std::atomic<Index> refused{values.count()};
+  visit_bits(values.dtype, [&](auto bits) {
+    using U = decltype(bits);
+    parallel_for(planes, grain_of(planes, out.count() + values.count()), [&](Index begin, Index end) {
+      std::memset(out.as<U>() + begin * cells, 0, static_cast<std::size_t>((end - begin) * cells) * sizeof(U));
+      for (Index plane = begin; plane < end; ++plane) {
+        const U* const value = values.as<const U>() + plane * positions;
+        const Index* const index = indices.as<const Index>() + plane * positions;
+        U* const target = out.as<U>() + plane * cells;
+        for (Index i = 0; i < positions; ++i) {
+          if (static_cast<std::uint64_t>(index[i]) < static_cast<std::uint64_t>(cells)) {
+            target[index[i]] = value[i];
+          } else if (index[i] != -1) {
+            Index first = refused.load();
+            while (plane * positions + i < first && !refused.compare_exchange_weak(first, plane * positions + i)) {
+            }
+            break;
+          }
+        }
+      }
+    });
+  });
+  return refused.load() == values.count() ? -1 : refused.load();
+}
+
+void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out) {
+  if (planes == 0) return;
+  const Index positions = out.count() / planes, count = cells.count() / planes;
+  visit_bits(out.dtype, [&](auto bits) {
+    using U = decltype(bits);
+    parallel_for(planes, grain_of(planes, 2 * out.count() + cells.count()), [&](Index begin, Index end) {
+      std::vector<Index> owner(static_cast<std::size_t>(count));  // the position that was placed last in a cell
+      for (Index plane = begin; plane < end; ++plane) {
+        const Index* const index = indices.as<const Index>() + plane * positions;
+        const U* const source = cells.as<const U>() + plane * count;
+        U* const target = out.as<U>() + plane * positions;
+        for (Index i = 0; i < positions; ++i)
+          if (index[i] >= 0) owner[static_cast<std::size_t>(index[i])] = i;
+        for (Index i = 0; i < positions; ++i) {
+          const bool kept = index[i] >= 0 && owner[static_cast<std::size_t>(index[i])] == i;
+          target[i] = kept ? source[index[i]] : U{0};
+        }
+      }
+    });
+  });
+}
+
+}  // namespace halfulp

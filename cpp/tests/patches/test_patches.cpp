@@ -1,0 +1,121 @@
+// Unfold, fold, cells placed by index, and norms, against loops over every window.
+#include "halfulp/patches.hpp"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "check.hpp"
+#include "exact/exact_sum.hpp"
+#include "halfulp/norm2.hpp"
+
+using namespace halfulp;
+
+namespace {
+
+template <class T>
+ArrayView view_of(std::vector<T>& data, DType dtype) {
+  ArrayView view;
+  view.data = reinterpret_cast<char*>(data.data());
+  view.dtype = dtype;
+  view.shape = Sizes{static_cast<Index>(data.size())};
+  view.strides = Sizes{static_cast<Index>(sizeof(T))};
+  return view;
+}
+
+// A plane's rows and columns, strides, dilations and paddings that leave windows in the padding and cells in none.
+const PatchAxis kAxes[][2] = {
+    {{5, 3, 1, 1, 1, 5}, {7, 2, 2, 1, 0, 3}},
+    {{4, 2, 3, 2, 2, 3}, {6, 3, 1, 2, 4, 9}},
+    {{1, 1, 1, 1, 0, 1}, {3, 3, 2, 1, 5, 6}},
+};
+
+// The cell that offset w of window o is, or -1.
+Index cell_of(const PatchAxis& axis, Index o, Index w) {
+  const Index cell = o * axis.stride + w * axis.dilation - axis.before;
+  return cell >= 0 && cell < axis.size ? cell : -1;
+}
+
+// Calls f(entry, cell or -1) for every entry of the columns of one plane.
+template <class F>
+void entries(const PatchAxis (&axes)[2], const F& f) {
+  Index entry = 0;
+  for (Index v = 0; v < axes[0].kernel; ++v)
+    for (Index w = 0; w < axes[1].kernel; ++w)
+      for (Index o = 0; o < axes[0].outputs; ++o)
+        for (Index p = 0; p < axes[1].outputs; ++p, ++entry) {
+          const Index row = cell_of(axes[0], o, v), column = cell_of(axes[1], p, w);
+          f(entry, row < 0 || column < 0 ? -1 : row * axes[1].size + column);
+        }
+}
+
+void test_unfold_and_fold() {
+  for (const auto& axes : kAxes) {
+    const Index cells = axes[0].size * axes[1].size, planes = 3;
+    Index count = 0;
+    entries(axes, [&](Index, Index) { ++count; });
+    std::vector<double> x(static_cast<std::size_t>(planes * cells)), columns(static_cast<std::size_t>(planes * count));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = std::ldexp(static_cast<double>(i % 7) - 3.5, static_cast<int>(i % 90));
+    unfold(axes, planes, view_of(x, DType::f64), view_of(columns, DType::f64));
+    for (Index plane = 0; plane < planes; ++plane)
+      entries(axes, [&](Index entry, Index cell) {
+        const double found = columns[static_cast<std::size_t>(plane * count + entry)];
+        CHECK(found == (cell < 0 ? 0.0 : x[static_cast<std::size_t>(plane * cells + cell)]));
+      });
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      columns[i] = std::ldexp(static_cast<double>(i * 37 % 11) - 5.0, static_cast<int>(i * 13 % 200) - 100);
+    columns[1] = std::numeric_limits<double>::infinity();
+    std::vector<double> sums(x.size());
+    fold(axes, planes, view_of(columns, DType::f64), view_of(sums, DType::f64));
+    for (Index plane = 0; plane < planes; ++plane) {
+      std::vector<ExactSums<double>::terms> exact(static_cast<std::size_t>(cells));
+      entries(axes, [&](Index entry, Index cell) {
+        if (cell >= 0)
+          exact[static_cast<std::size_t>(cell)].add(columns[static_cast<std::size_t>(plane * count + entry)]);
+      });
+      for (Index cell = 0; cell < cells; ++cell)
+        CHECK(sums[static_cast<std::size_t>(plane * cells + cell)] ==
+              exact[static_cast<std::size_t>(cell)].round<double>());
+    }
+  }
+}
+
+void test_norms() {
+  for (const auto& axes : kAxes) {
+    const Index cells = axes[0].size * axes[1].size, planes = 2, windows = axes[0].outputs * axes[1].outputs;
+    std::vector<float> x(static_cast<std::size_t>(planes * cells)), out(static_cast<std::size_t>(planes * windows));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.25f;
+    norm2(axes, planes, view_of(x, DType::f32), view_of(out, DType::f32));
+    std::vector<double> sums(out.size(), 0.0);
+    for (Index plane = 0; plane < planes; ++plane)
+      entries(axes, [&](Index entry, Index cell) {
+        const double value = cell < 0 ? 0.0 : static_cast<double>(x[static_cast<std::size_t>(plane * cells + cell)]);
+        sums[static_cast<std::size_t>(plane * windows + entry % windows)] += value * value;  // exact: few bits
+      });
+    for (std::size_t i = 0; i < out.size(); ++i) CHECK(out[i] == static_cast<float>(std::sqrt(sums[i])));
+  }
+}
+
+void test_place_and_pick() {
+  std::vector<float> values{1, 2, 3, 4, 5, 6}, out(8), picked(6);
+  std::vector<std::int64_t> indices{3, 0, 3, -1, 2, 2};
+  CHECK(place(2, view_of(values, DType::f32), view_of(indices, DType::i64), view_of(out, DType::f32)) == -1);
+  CHECK((out == std::vector<float>{2, 0, 0, 3, 0, 0, 6, 0}));
+  std::vector<float> g{10, 20, 30, 40, 50, 60, 70, 80};
+  pick(2, view_of(g, DType::f32), view_of(indices, DType::i64), view_of(picked, DType::f32));
+  CHECK((picked == std::vector<float>{0, 10, 40, 0, 0, 70}));
+  for (const std::int64_t wrong : {std::int64_t{4}, std::int64_t{-2}, std::numeric_limits<std::int64_t>::min()}) {
+    indices[4] = wrong;
+    CHECK(place(2, view_of(values, DType::f32), view_of(indices, DType::i64), view_of(out, DType::f32)) == 4);
+  }
+}
+
+}  // namespace
+
+int main() {
+  test_unfold_and_fold();
+  test_norms();
+  test_place_and_pick();
+  return tests::failures() == 0 ? 0 : 1;
+}
