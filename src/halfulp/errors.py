@@ -99,6 +99,7 @@ CONSTRAINTS: dict[str, str] = {
     # JAX
     "J1": "an operator under jax is compiled for the CPU",
     "J2": "a record that jax compiles is made of plain numbers and words",
+    "J3": "a result under jax has an element type that jax is configured to hold",
     # ONNX models
     "O1": "a model is a whole, well-formed ONNX file of an operator set from 6 on",
     "O2": "every operator of a model is one that halfulp computes",

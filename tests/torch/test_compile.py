@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
 import halfulp.torch as ht
+from halfulp.conformance.build import small
+from halfulp.records import Declaration, declarations
+from halfulp.torch._bridge import bridge_of
 from tests.torch.cases import CASES, IDS, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -97,78 +104,60 @@ def test_export_with_a_dynamic_batch() -> None:
     assert torch.equal(program.module()(x), model(x))
 
 
-WINDOW = ([2], [1], [1], [1], False, "first", "propagate")
-NO_TIES = ([2], [1], [1], [1], False, "propagate")
 X = torch.randn(1, 2, 4, dtype=torch.float64)
 G = torch.randn(1, 2, 5, dtype=torch.float64)
 W = torch.randn(2, 1, 2, dtype=torch.float64)
 CONV = ([1], [1, 1], [1], 2, "correct")
 CONV_T = ([1], [0], [0], [1], 1, "correct")
-W_T = torch.randn(2, 1, 2, dtype=torch.float64)
-INDICES = torch.arange(8).reshape(1, 2, 4) % 8
-SAMPLES = torch.rand(1, 2, 1)  # of another type than X, and without a gradient
-OPCHECKS = {
-    "max_pool": (X, *WINDOW),
-    "max_pool_with_indices": (X, *WINDOW),
-    "max_pool_tangent": (X, X, *WINDOW),
-    "max_pool_cotangent": (X, G, *WINDOW),
-    "avg_pool": (X, [2], [1], [1], False, True, None),
-    "avg_pool_cotangent": (G, [1, 2, 4], [2], [1], [1], False, True, None),
-    "smooth_max_pool": (X, [2], 1.5, [1], [1], [1], False),
-    "smooth_max_pool_tangent": (X, X, [2], 1.5, [1], [1], [1], False),
-    "smooth_max_pool_cotangent": (X, G, [2], 1.5, [1], [1], [1], False),
-    "adaptive_max_pool": (X, [2], "first", "propagate"),
-    "adaptive_max_pool_with_indices": (X, [2], "first", "propagate"),
-    "adaptive_max_pool_tangent": (X, X, [2], "first", "propagate"),
-    "adaptive_max_pool_cotangent": (X, X[..., :2], [2], "first", "propagate"),
-    "adaptive_avg_pool": (X, [2]),
-    "adaptive_avg_pool_cotangent": (X[..., :2], [1, 2, 4], [2]),
-    "global_max_pool": (X, 1, True, "all", "propagate"),
-    "global_max_pool_tangent": (X, X, 1, True, "all", "propagate"),
-    "global_max_pool_cotangent": (X, X[..., :1], 1, True, "all", "propagate"),
-    "global_avg_pool": (X, 1, False),
-    "global_avg_pool_cotangent": (X[..., 0], [1, 2, 4], 1, False),
+OPCHECKS: dict[str, tuple[Any, ...]] = {
     "conv": (X, W, X[0, :, 0], *CONV),
     "conv_tangent": (X, W, X, None, X[0, :, 0], *CONV),
     "conv_input_cotangent": (G, W, [1, 2, 4], *CONV),
     "conv_weight_cotangent": (G, X, [2, 1, 2], *CONV),
-    "conv_transpose": (X, W_T, None, *CONV_T),
-    "conv_transpose_tangent": (X, W_T, X, W_T, None, *CONV_T),
-    "conv_transpose_input_cotangent": (G[:, :1], W_T, [1, 2, 4], *CONV_T),
+    "conv_transpose": (X, W, None, *CONV_T),
+    "conv_transpose_tangent": (X, W, X, W, None, *CONV_T),
+    "conv_transpose_input_cotangent": (G[:, :1], W, [1, 2, 4], *CONV_T),
     "conv_transpose_weight_cotangent": (G[:, :1], X, [2, 1, 2], *CONV_T),
     "channel_sum": (X,),
-    "sum_pool": (X, [2], [1], [1], [1], False),
-    "sum_pool_cotangent": (G, [1, 2, 4], [2], [1], [1], [1], False),
-    "min_pool": (X, *WINDOW),
-    "min_pool_with_indices": (X, *WINDOW),
-    "min_pool_tangent": (X, X, *WINDOW),
-    "min_pool_cotangent": (X, G, *WINDOW),
-    "lp_pool": (X, [2], 2.0, [2], False),
-    "lp_pool_tangent": (X, X, [2], 2.0, [2], False),
-    "lp_pool_cotangent": (X, X[..., :2], [2], 2.0, [2], False),
-    "global_lp_pool": (X, 1, 3.0, True),
-    "global_lp_pool_tangent": (X, X, 1, 3.0, True),
-    "global_lp_pool_cotangent": (X, X[..., :1], 1, 3.0, True),
-    **{
-        f"{name}{kind}": (X, *given, *NO_TIES)
-        for name in ("median_pool", "mode_pool")
-        for kind, given in (("", ()), ("_tangent", (X,)), ("_cotangent", (G,)))
-    },
-    "global_min_pool": (X, 1, True, "all", "propagate"),
-    "global_min_pool_tangent": (X, X, 1, True, "all", "propagate"),
-    "global_min_pool_cotangent": (X, X[..., :1], 1, True, "all", "propagate"),
-    "max_unpool": (X, INDICES, [2], [2], [0], None),
-    "max_unpool_tangent": (X, INDICES, X, [2], [2], [0], None),
-    "max_unpool_cotangent": (X, INDICES, torch.cat([X, X], -1), [2], [2], [0], None),
-    "unfold": (X, [2], [1], [0], [1]),
-    "unfold_cotangent": (torch.randn(1, 4, 3, dtype=torch.float64), [1, 2, 4], [2], [1], [0], [1]),
-    "fold": (torch.randn(1, 4, 3, dtype=torch.float64), [4], [2], [1], [0], [1]),
-    "fold_cotangent": (X, [1, 4, 3], [4], [2], [1], [0], [1]),
-    "fractional_max_pool": (X, SAMPLES, [2], [2], "first", "propagate"),
-    "fractional_max_pool_with_indices": (X, SAMPLES, [2], [2], "first", "propagate"),
-    "fractional_max_pool_tangent": (X, SAMPLES, X, [2], [2], "first", "propagate"),
-    "fractional_max_pool_cotangent": (X, SAMPLES, X[..., :2], [2], [2], "first", "propagate"),
 }
+
+
+def drawn(declaration: Declaration, names: tuple[str, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...], Any]:
+    """(tensors, parameters, output) of a case of the registry that PyTorch's signatures can express."""
+    rng, numbers = random.Random(5), np.random.default_rng(5)
+    while True:
+        op, shapes = small(declaration, rng)
+        padding = getattr(op, "padding", ())
+        if isinstance(padding, str) or any(b != a for b, a in padding) or len(shapes[0]) > 4 or 0 in shapes[0]:
+            continue
+        made = declaration.draw.constants
+        constants = () if made is None else tuple(torch.from_numpy(a) for a in made(op, shapes, numbers))
+        constants = tuple(c.float() if c.is_floating_point() else c for c in constants)  # without a gradient
+        x = torch.from_numpy(numbers.standard_normal(shapes[0]))
+        values = {name: getattr(op, name) for name in names} | {"padding": tuple(b for b, _ in padding)}
+        kernel = getattr(op, "kernel_size", None)
+        if kernel and declaration.torch and any(2 * p > k for p, k in zip(values["padding"], kernel, strict=False)):
+            continue
+        parameters = [list(v) if isinstance(v, tuple) else v for v in (values[name] for name in names)]
+        parameters = [float(v) if name in ("p", "beta") else v for name, v in zip(names, parameters, strict=True)]
+        output = torch.from_numpy(numbers.standard_normal(op.output_shape(*shapes)))
+        return (x, *constants), tuple(parameters), output
+
+
+POOLINGS = [d for d in declarations() if d.record.__module__.startswith("halfulp.") and "weight" not in d.inputs]
+for _declaration in POOLINGS:
+    _bridge = bridge_of(_declaration.record)
+    for _family in filter(None, (_bridge.family, _bridge.typed)):
+        _fields = tuple(word.split(" ")[1] for word in _family.schema.split(", "))
+        (_x, *_more), _parameters, _g = drawn(_declaration, _fields)
+        OPCHECKS[_family.name] = (_x, *_more, *_parameters)
+        if not _family.depends_on_input:
+            OPCHECKS[f"{_family.name}_cotangent"] = (_g, list(_x.shape), *_parameters)
+            continue
+        OPCHECKS[f"{_family.name}_tangent"] = (_x, *_more, torch.randn_like(_x), *_parameters)
+        OPCHECKS[f"{_family.name}_cotangent"] = (_x, *_more, _g, *_parameters)
+        if hasattr(_family, "indices"):
+            OPCHECKS[f"{_family.name}_with_indices"] = (_x, *_more, *_parameters)
 
 
 def test_every_registered_operator_is_checked() -> None:

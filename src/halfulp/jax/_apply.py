@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from halfulp.errors import ShapeError
+from halfulp.errors import DTypeError, ShapeError
 from halfulp.functional._source import functions as numpy_functions
 from halfulp.jax._codec import check_plain
 from halfulp.jax._primitives import bind, forward, indices_p
 from halfulp.records import Operator, _inputs, declaration_of
+from halfulp.records._missing import output_dtype
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +38,14 @@ def apply(op: Operator, *inputs: Any) -> Any:
     given = [a for a in arrays if a is not None]
     op.output_shape(*(a.shape for a in given))
     check_plain(op)
+    _check_held(op, output_dtype(op, given[0].dtype))
     return forward(op, *given)
+
+
+def _check_held(op: Operator, dtype: Any) -> None:
+    """JAX has types of 64 bits only where they are switched on."""
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise DTypeError(op.name, f"dtype={dtype.name!r}", "jax holds it only with jax_enable_x64 switched on", "J3")
 
 
 def apply_with_indices(op: Operator, x: Any, *constants: Any) -> tuple[Any, Any]:

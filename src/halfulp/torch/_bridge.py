@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import fields
 from functools import lru_cache, wraps
 from types import SimpleNamespace
@@ -11,23 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halfulp.errors import HalfulpError
 from halfulp.functional._source import functions as numpy_functions
+from halfulp.numbers import FORMATS
 from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration_of
+from halfulp.records._missing import INTEGERS, dtype_name
 from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
-from halfulp.torch._errors import TorchShapeError
+from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank
 
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?"}
-_AVERAGE = ("dtype", "nan")
-LACKS = {
-    "avg_pool": ("dilation", *_AVERAGE),
-    "adaptive_avg_pool": _AVERAGE,
-    "global_avg_pool": _AVERAGE,
-    "sum_pool": _AVERAGE,
-    "lp_pool": ("padding", "dilation"),
-}
-"""Fields that the functions of this name on tensors do not have."""
+_TYPED = ("dtype", "nan")
+"""Fields of averages and sums. A result of another type, or without its NaNs, is no linear map of the input."""
+_DTYPES = {getattr(torch, name): name for name in (*INTEGERS, *FORMATS)}
+EXTRA = {"avg_pool1d": ("divisor_override",), "lp_pool": ("padding", "dilation")}
+"""Parameters that PyTorch's function of this name does not have: keyword-only here."""
 
 
 class Bridge:
@@ -36,34 +36,34 @@ class Bridge:
     def __init__(self, record: type[Operator]) -> None:
         declaration = declaration_of(record)
         self.name = declaration.name
-        left_out = (*declaration.hidden, *LACKS.get(self.name, ()))
-        chosen = [f for f in fields(record) if f.name not in left_out]
+        chosen = [f for f in fields(record) if f.name not in declaration.hidden]
         self.fields = tuple(f.name for f in chosen if f.name != "ndim")
         self.ranked = declaration.rank_field == "ndim"
         self.suffixed = bool(declaration.ranks)
         self.adaptive = issubclass(record, AdaptiveOperator)
         names = tuple(f.name for f in chosen)
-        halves = declaration.torch and {"padding", "ceil_mode"} <= {*names}
-
-        @lru_cache(maxsize=1024, typed=True)
-        def made(*parameters: Any) -> Operator:
-            op: Any = record(**dict(zip(names, parameters, strict=True)))
-            if halves:
-                check_half_padding(op.name, op.kernel_size, [before for before, _ in op.padding])
-            return op  # type: ignore[no-any-return]
-
-        kind = LinearPooling if declaration.curvature.constant else CurvedPooling
-        types = {p.field: p.annotation for p in declaration.parameters} | {"ndim": "int"}
-        defaults = {p.field for p in declaration.parameters if p.default is None}
-        schema = (f"{_type(name, types, name in defaults)} {name}" for name in names)
-        self.family = kind(declaration, ", ".join(schema), made)
         self._prepared = remembered(self._parameters)
+        self._plain = self.fields
+        self.typed: CurvedPooling | None = None
+        if declaration.curvature.constant:
+            plain = tuple(name for name in names if name not in _TYPED)
+            self.family: Any = LinearPooling(declaration, *_schema_and_maker(declaration, plain))
+            if plain != names:
+                self._plain = self.fields[: -len(_TYPED)]
+                self.typed = CurvedPooling(declaration, *_schema_and_maker(declaration, names), suffix="_typed")
+        else:
+            self.family = CurvedPooling(declaration, *_schema_and_maker(declaration, names))
 
     def __call__(self, ndim: int, tensors: tuple[Tensor, ...], return_indices: bool, *values: Any) -> Any:
         """The operator on tensors of this rank."""
         input = tensors[0]
         name = f"{self.name}{ndim}d" if self.suffixed else self.name
         check_rank(name, input, ndim if self.name != "fold" else 1)
+        family = self.family
+        if self.typed is not None:
+            *values, dtype, nan = values  # type: ignore[assignment]
+            options = (_dtype_word(name, dtype), nan)
+            family = self.family if options == (None, "propagate") else self.typed
         if self.adaptive:
             sizes = output_sizes(name, values[0], input.shape, ndim)
             parameters = (sizes, *values[1:])
@@ -72,15 +72,17 @@ class Bridge:
                 return (output, torch.empty_like(output, dtype=torch.int64)) if return_indices else output
         else:  # the compiler sees through the plain function, not through its memory
             parameters = (self._parameters if torch.compiler.is_compiling() else self._prepared)(ndim, *values)
+        if family is self.typed:
+            parameters += options
         if return_indices:
-            return self.family.apply_with_indices(tensors, *parameters)  # type: ignore[union-attr]
-        return self.family.apply(tensors, *parameters)
+            return family.apply_with_indices(tensors, *parameters)
+        return family.apply(tensors, *parameters)
 
     def _parameters(self, ndim: int, *values: Any) -> tuple[Any, ...]:
         name = f"{self.name}{ndim}d" if self.suffixed else self.name
         kernel: tuple[int, ...] = ()
         given: list[Any] = [ndim] if self.ranked else []
-        for field, value in zip(self.fields, values, strict=True):
+        for field, value in zip(self._plain, values, strict=True):
             if field == "stride":
                 value = stride_or_kernel(name, value, kernel, ndim)
             elif field == "output_size" and value is None:
@@ -94,6 +96,32 @@ class Bridge:
                 value = float(value)
             given.append(value)
         return tuple(given)
+
+
+def _dtype_word(operator: str, dtype: Any) -> str | None:
+    """The element type of a result as a schema holds it."""
+    if dtype is None or isinstance(dtype, str):
+        return dtype
+    try:
+        return _DTYPES.get(dtype) or dtype_name(operator, dtype)
+    except HalfulpError as error:
+        raise as_torch_error(error) from None
+
+
+def _schema_and_maker(declaration: Declaration, names: tuple[str, ...]) -> tuple[str, Callable[..., Operator]]:
+    """The parameters of an operator with these fields as PyTorch's schema, and the record that they make."""
+    halves = declaration.torch and {"padding", "ceil_mode"} <= {*names}
+
+    @lru_cache(maxsize=1024, typed=True)
+    def made(*parameters: Any) -> Operator:
+        op: Any = declaration.record(**dict(zip(names, parameters, strict=True)))
+        if halves:
+            check_half_padding(op.name, op.kernel_size, [before for before, _ in op.padding])
+        return op  # type: ignore[no-any-return]
+
+    types = {p.field: p.annotation for p in declaration.parameters} | {"ndim": "int"}
+    defaults = {p.field for p in declaration.parameters if p.default is None}
+    return ", ".join(f"{_type(name, types, name in defaults)} {name}" for name in names), made
 
 
 _bridges: dict[Any, Bridge] = {}
@@ -124,8 +152,7 @@ def _form(bridge: Bridge, declaration: Declaration, function: Any, rank: int) ->
     by_field = {p.field: p.name for p in declaration.parameters}
     names = [by_field[field] for field in bridge.fields]
     signature = inspect.signature(function)
-    without = ("out", *LACKS.get(declaration.name, ()))
-    parameters = [p for name, p in signature.parameters.items() if name not in without]
+    parameters = [p for name, p in signature.parameters.items() if name != "out"]
     signature = signature.replace(parameters=parameters)
 
     @wraps(function)
@@ -142,6 +169,8 @@ def _form(bridge: Bridge, declaration: Declaration, function: Any, rank: int) ->
 
 def _type(name: str, types: dict[str, str], optional: bool) -> str:
     """A field's type in a schema; what is not said is a number."""
+    if name == "dtype":
+        return "str?"
     if name in _PER_AXIS:
         return "int[]?" if optional and name == "output_size" else "int[]"
     return _SCHEMA.get(types[name], "float")

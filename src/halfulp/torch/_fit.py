@@ -33,5 +33,10 @@ def fitted(record: Operator, shape: Any) -> Operator:
             (b, a + m if fix else a) for (b, a), m, fix in zip(record.padding, missing, fixable, strict=True)
         )
         return replace(record, padding=padding)  # type: ignore[call-arg]  # every window has these fields
-    kernel = tuple(k - m if fix else k for k, m, fix in zip(record.kernel_size, missing, fixable, strict=True))
-    return replace(record, kernel_size=kernel)  # type: ignore[call-arg]
+    # The cells that lie at most where the padding ends. No second window may start, so the stride is beyond the input.
+    kernel = [
+        k + -m // d if fix else k
+        for k, m, d, fix in zip(record.kernel_size, missing, record.dilation, fixable, strict=True)
+    ]
+    stride = [e if fix else s for s, e, fix in zip(record.stride, extents, fixable, strict=True)]
+    return replace(record, kernel_size=tuple(kernel), stride=tuple(stride))  # type: ignore[call-arg]

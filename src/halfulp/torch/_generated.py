@@ -60,36 +60,36 @@ _sum_pool = bridge_of(SumPool)
 _unfold = bridge_of(Unfold)
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """``torch.nn.functional.adaptive_avg_pool1d``, correctly rounded.
+def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """``torch.nn.functional.adaptive_avg_pool1d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
     >>> import torch
     >>> adaptive_avg_pool1d(torch.tensor([[1.0, 2.0, 6.0]]), 2)
     tensor([[1.5000, 4.0000]])
     """
-    output: Tensor = _adaptive_avg_pool(1, (input,), False, output_size)
+    output: Tensor = _adaptive_avg_pool(1, (input,), False, output_size, dtype, nan)
     return output
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """``torch.nn.functional.adaptive_avg_pool2d``, correctly rounded.
+def adaptive_avg_pool2d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """``torch.nn.functional.adaptive_avg_pool2d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
     >>> import torch
     >>> adaptive_avg_pool2d(torch.arange(6.0).reshape(1, 2, 3), (1, None))
     tensor([[[1.5000, 2.5000, 3.5000]]])
     """
-    output: Tensor = _adaptive_avg_pool(2, (input,), False, output_size)
+    output: Tensor = _adaptive_avg_pool(2, (input,), False, output_size, dtype, nan)
     return output
 
 
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """``torch.nn.functional.adaptive_avg_pool3d``, correctly rounded.
+def adaptive_avg_pool3d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """``torch.nn.functional.adaptive_avg_pool3d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
     >>> import torch
     >>> adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _adaptive_avg_pool(3, (input,), False, output_size)
+    output: Tensor = _adaptive_avg_pool(3, (input,), False, output_size, dtype, nan)
     return output
 
 
@@ -131,23 +131,28 @@ def adaptive_max_pool3d(
 
 def avg_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True
+    count_include_pad: bool = True, *, dilation: Any = 1, dtype: Any = None, nan: str = "propagate",
+    divisor_override: int | None = None
 ) -> Tensor:
-    """``torch.nn.functional.avg_pool1d``, correctly rounded.
+    """``torch.nn.functional.avg_pool1d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
     >>> import torch
     >>> avg_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[2.5000, 2.5000]])
     """
-    output: Tensor = _avg_pool(1, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+    output: Tensor = _avg_pool(
+        1, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
+        dtype, nan
+    )
     return output
 
 
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate"
 ) -> Tensor:
-    """``torch.nn.functional.avg_pool2d``, correctly rounded.
+    """``torch.nn.functional.avg_pool2d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
     >>> import torch
     >>> avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
@@ -155,23 +160,26 @@ def avg_pool2d(
              [10.5000, 12.5000]]])
     """
     output: Tensor = _avg_pool(
-        2, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        2, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
+        dtype, nan
     )
     return output
 
 
 def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate"
 ) -> Tensor:
-    """``torch.nn.functional.avg_pool3d``, correctly rounded.
+    """``torch.nn.functional.avg_pool3d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
     >>> import torch
     >>> avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])
     """
     output: Tensor = _avg_pool(
-        3, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        3, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
+        dtype, nan
     )
     return output
 
@@ -191,36 +199,36 @@ def fold(
     return output
 
 
-def global_avg_pool1d(input: Tensor, keepdims: bool = True) -> Tensor:
-    """:func:`halfulp.global_avg_pool1d` on tensors, correctly rounded.
+def global_avg_pool1d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """:func:`halfulp.global_avg_pool1d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
     >>> import torch
     >>> global_avg_pool1d(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[2.6667]])
     """
-    output: Tensor = _global_avg_pool(1, (input,), False, keepdims)
+    output: Tensor = _global_avg_pool(1, (input,), False, keepdims, dtype, nan)
     return output
 
 
-def global_avg_pool2d(input: Tensor, keepdims: bool = True) -> Tensor:
-    """:func:`halfulp.global_avg_pool2d` on tensors, correctly rounded.
+def global_avg_pool2d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """:func:`halfulp.global_avg_pool2d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
     >>> import torch
     >>> global_avg_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), keepdims=False)
     tensor([[1.5000]])
     """
-    output: Tensor = _global_avg_pool(2, (input,), False, keepdims)
+    output: Tensor = _global_avg_pool(2, (input,), False, keepdims, dtype, nan)
     return output
 
 
-def global_avg_pool3d(input: Tensor, keepdims: bool = True) -> Tensor:
-    """:func:`halfulp.global_avg_pool3d` on tensors, correctly rounded.
+def global_avg_pool3d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """:func:`halfulp.global_avg_pool3d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
     >>> import torch
     >>> global_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _global_avg_pool(3, (input,), False, keepdims)
+    output: Tensor = _global_avg_pool(3, (input,), False, keepdims, dtype, nan)
     return output
 
 
@@ -323,18 +331,24 @@ def global_min_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all"
     return output
 
 
-def lp_pool1d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
+    dilation: Any = 1
+) -> Tensor:
     """``torch.nn.functional.lp_pool1d``, correctly rounded.
 
     >>> import torch
     >>> lp_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), kernel_size=2, norm_type=2)
     tensor([[4.1231, 3.6056]])
     """
-    output: Tensor = _lp_pool(1, (input,), False, kernel_size, norm_type, stride, ceil_mode)
+    output: Tensor = _lp_pool(1, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
     return output
 
 
-def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
+    dilation: Any = 1
+) -> Tensor:
     """``torch.nn.functional.lp_pool2d``, correctly rounded.
 
     >>> import torch
@@ -342,18 +356,21 @@ def lp_pool2d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = Non
     tensor([[[ 6.4807,  9.8995],
              [21.4009, 25.3377]]])
     """
-    output: Tensor = _lp_pool(2, (input,), False, kernel_size, norm_type, stride, ceil_mode)
+    output: Tensor = _lp_pool(2, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
     return output
 
 
-def lp_pool3d(input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool3d(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
+    dilation: Any = 1
+) -> Tensor:
     """``torch.nn.functional.lp_pool3d``, correctly rounded.
 
     >>> import torch
     >>> lp_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), kernel_size=2, norm_type=2)
     tensor([[[[11.8322]]]])
     """
-    output: Tensor = _lp_pool(3, (input,), False, kernel_size, norm_type, stride, ceil_mode)
+    output: Tensor = _lp_pool(3, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
     return output
 
 
@@ -441,7 +458,7 @@ def median_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.median_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+    """:func:`halfulp.median_pool1d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
     >>> import torch
     >>> median_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
@@ -455,7 +472,7 @@ def median_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.median_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+    """:func:`halfulp.median_pool2d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
     >>> import torch
     >>> median_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
@@ -470,7 +487,7 @@ def median_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.median_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MedianPool`.
+    """:func:`halfulp.median_pool3d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
     >>> import torch
     >>> median_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
@@ -524,7 +541,7 @@ def mode_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.mode_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+    """:func:`halfulp.mode_pool1d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
     >>> import torch
     >>> mode_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
@@ -538,7 +555,7 @@ def mode_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.mode_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+    """:func:`halfulp.mode_pool2d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
     >>> import torch
     >>> mode_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
@@ -553,7 +570,7 @@ def mode_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.mode_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.ModePool`.
+    """:func:`halfulp.mode_pool3d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
     >>> import torch
     >>> mode_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
@@ -607,42 +624,45 @@ def smooth_max_pool3d(
 
 
 def sum_pool1d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, dtype: Any = None, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.sum_pool1d` on tensors, correctly rounded.
+    """:func:`halfulp.sum_pool1d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
     >>> import torch
     >>> sum_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[5., 5.]])
     """
-    output: Tensor = _sum_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode)
+    output: Tensor = _sum_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
     return output
 
 
 def sum_pool2d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, dtype: Any = None, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.sum_pool2d` on tensors, correctly rounded.
+    """:func:`halfulp.sum_pool2d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
     >>> import torch
     >>> sum_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[10., 18.],
              [42., 50.]]])
     """
-    output: Tensor = _sum_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode)
+    output: Tensor = _sum_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
     return output
 
 
 def sum_pool3d(
-    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, dtype: Any = None, nan: str = "propagate"
 ) -> Tensor:
-    """:func:`halfulp.sum_pool3d` on tensors, correctly rounded.
+    """:func:`halfulp.sum_pool3d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
     >>> import torch
     >>> sum_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[28.]]]])
     """
-    output: Tensor = _sum_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode)
+    output: Tensor = _sum_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
     return output
 
 

@@ -38,8 +38,8 @@ class Pooling:
     depends_on_input = True
     """Whether the derivative does."""
 
-    def __init__(self, declaration: Declaration, schema: str, record: RecordOf) -> None:
-        self.name = declaration.name
+    def __init__(self, declaration: Declaration, schema: str, record: RecordOf, suffix: str = "") -> None:
+        self.name = declaration.name + suffix
         self.curvature = declaration.curvature
         self.record = record
         self.count = declaration.arity
@@ -97,7 +97,10 @@ class Pooling:
     def _value_fake(self, *arguments: Any) -> Tensor:
         points, parameters = self._split(arguments)
         shapes = (tuple(point.shape) for point in points)
-        return empty(points[0], self.record_for(points[0], parameters).output_shape(*shapes))
+        record = self.record_for(points[0], parameters)
+        name = getattr(record, "dtype", None)
+        dtype = None if name is None or name == "same" else getattr(torch, name)
+        return empty(points[0], record.output_shape(*shapes), dtype)
 
     def _vmap(self, which: str, count: int) -> Callable[..., tuple[Any, Any]]:
         """Leading axes are free, so a mapped axis is one more of them."""
@@ -184,8 +187,8 @@ class LinearPooling(Pooling):
 class CurvedPooling(Pooling):
     """An operator whose derivative depends on ``x``: a maximum, a smooth maximum, a norm."""
 
-    def __init__(self, declaration: Declaration, schema: str, record: RecordOf) -> None:
-        super().__init__(declaration, schema, record)
+    def __init__(self, declaration: Declaration, schema: str, record: RecordOf, suffix: str = "") -> None:
+        super().__init__(declaration, schema, record, suffix)
         self._define_derivatives()
         if declaration.indices:
             self.indices = define(

@@ -4,6 +4,7 @@ While it traces, ``torch.fx`` replaces the names that a file declared with ``tor
 declares its own, the package declares all, and the modules' forwards look their function up when they run.
 """
 
+import inspect
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -49,7 +50,11 @@ class Kept(Bridged, nn.Module):
 
     def forward(self, input: Tensor) -> Any:
         """The operator's value."""
-        return self._call(input, *(getattr(self, name) for name in self._settings))
+        return self._call(input, **{name: getattr(self, name) for name in self._settings})
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self._settings)
+        """The settings; keyword-only ones where they are not the default."""
+        known = inspect.signature(type(self)).parameters
+        usual = {name: p.default for name, p in known.items() if p.kind is p.KEYWORD_ONLY}
+        values = {name: getattr(self, name) for name in self._settings}
+        return ", ".join(f"{name}={v}" for name, v in values.items() if name not in usual or usual[name] != v)

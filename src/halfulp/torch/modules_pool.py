@@ -193,8 +193,8 @@ class GlobalAvgPool1d(Kept):
 
     _home, _function = functions, "global_avg_pool1d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
 
 
 class GlobalAvgPool2d(Kept):
@@ -207,8 +207,8 @@ class GlobalAvgPool2d(Kept):
 
     _home, _function = functions, "global_avg_pool2d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
 
 
 class GlobalAvgPool3d(Kept):
@@ -221,8 +221,8 @@ class GlobalAvgPool3d(Kept):
 
     _home, _function = functions, "global_avg_pool3d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
 
 
 class GlobalLpPool1d(Kept):
@@ -277,8 +277,8 @@ class GlobalMaxPool1d(Kept):
 
     _home, _function = functions, "global_max_pool1d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class GlobalMaxPool2d(Kept):
@@ -291,8 +291,8 @@ class GlobalMaxPool2d(Kept):
 
     _home, _function = functions, "global_max_pool2d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class GlobalMaxPool3d(Kept):
@@ -305,8 +305,8 @@ class GlobalMaxPool3d(Kept):
 
     _home, _function = functions, "global_max_pool3d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class GlobalMinPool1d(Kept):
@@ -319,8 +319,8 @@ class GlobalMinPool1d(Kept):
 
     _home, _function = functions, "global_min_pool1d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class GlobalMinPool2d(Kept):
@@ -333,8 +333,8 @@ class GlobalMinPool2d(Kept):
 
     _home, _function = functions, "global_min_pool2d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class GlobalMinPool3d(Kept):
@@ -347,8 +347,8 @@ class GlobalMinPool3d(Kept):
 
     _home, _function = functions, "global_min_pool3d"
 
-    def __init__(self, keepdims: bool = True) -> None:
-        self._keep(keepdims=keepdims)
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
 class LPPool1d(Bridged, nn.LPPool1d):
@@ -460,9 +460,12 @@ class MedianPool1d(Kept):
     _home, _function = functions, "median_pool1d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class MedianPool2d(Kept):
@@ -477,9 +480,12 @@ class MedianPool2d(Kept):
     _home, _function = functions, "median_pool2d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class MedianPool3d(Kept):
@@ -493,9 +499,12 @@ class MedianPool3d(Kept):
     _home, _function = functions, "median_pool3d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class MinPool1d(Kept):
@@ -509,9 +518,13 @@ class MinPool1d(Kept):
     _home, _function = functions, "min_pool1d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        ties: str = "first", nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties,
+            nan=nan
+        )
 
 
 class MinPool2d(Kept):
@@ -526,9 +539,13 @@ class MinPool2d(Kept):
     _home, _function = functions, "min_pool2d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        ties: str = "first", nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties,
+            nan=nan
+        )
 
 
 class MinPool3d(Kept):
@@ -542,9 +559,13 @@ class MinPool3d(Kept):
     _home, _function = functions, "min_pool3d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        ties: str = "first", nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties,
+            nan=nan
+        )
 
 
 class ModePool1d(Kept):
@@ -558,9 +579,12 @@ class ModePool1d(Kept):
     _home, _function = functions, "mode_pool1d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class ModePool2d(Kept):
@@ -575,9 +599,12 @@ class ModePool2d(Kept):
     _home, _function = functions, "mode_pool2d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class ModePool3d(Kept):
@@ -591,9 +618,12 @@ class ModePool3d(Kept):
     _home, _function = functions, "mode_pool3d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
+        )
 
 
 class SmoothMaxPool1d(Kept):
@@ -665,9 +695,13 @@ class SumPool1d(Kept):
     _home, _function = functions, "sum_pool1d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        dtype: Any = None, nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+            dtype=dtype, nan=nan
+        )
 
 
 class SumPool2d(Kept):
@@ -682,9 +716,13 @@ class SumPool2d(Kept):
     _home, _function = functions, "sum_pool2d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        dtype: Any = None, nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+            dtype=dtype, nan=nan
+        )
 
 
 class SumPool3d(Kept):
@@ -698,9 +736,13 @@ class SumPool3d(Kept):
     _home, _function = functions, "sum_pool3d"
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
+        dtype: Any = None, nan: str = "propagate"
     ) -> None:
-        self._keep(kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+        self._keep(
+            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+            dtype=dtype, nan=nan
+        )
 
 
 class Unfold(Bridged, nn.Unfold):
