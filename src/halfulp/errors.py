@@ -95,6 +95,7 @@ CONSTRAINTS: dict[str, str] = {
     "B3": "an input is (channels, …) or (batch, channels, …), and only its batch may be empty",
     "B4": "padding='same' of a convolution takes stride 1 only",
     "B5": "a module is compiled or traced by torch.compile, torch.export, torch.fx or torch.jit.trace",
+    "B6": "an optimizer's settings are finite numbers in their range, its parameters dense and real",
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
     # JAX
     "J1": "an operator under jax is compiled for the CPU",

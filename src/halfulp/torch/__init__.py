@@ -14,6 +14,7 @@ try:
 except ImportError as error:
     raise ImportError("halfulp.torch needs PyTorch: install it with `pip install 'halfulp[torch]'`") from error
 
+from halfulp.torch import optim
 from halfulp.torch._bridge import functions
 from halfulp.torch._errors import TorchDTypeError, TorchPolicyError, TorchShapeError
 from halfulp.torch._generated import *
@@ -45,6 +46,7 @@ __all__ = [
     "conv_transpose2d",
     "conv_transpose3d",
     "functions",
+    "optim",
     "patched",
     "replace",
     *_modules,
