@@ -1,11 +1,14 @@
-"""Everything that README and documentation say in figures, measured and written by one command.
+"""Measures and writes every figure of README and documentation.
 
-python -m benchmarks publish [--only pooling|check] [--rounds N] [--threads N] [--again]
+python -m benchmarks publish [--only pooling|model|check] [--rounds N] [--threads N] [--again]
 
-The pooling rows are measured on every instruction set of the machine, in one run, and go to docs/assets/pooling.json;
-from it are made docs/assets/pooling.svg (the README's picture), docs/assets/pooling-all.svg,
-docs/reference/pooling-speed.md and a part of README.md. `halfulp check` makes the README's table. --again makes
-pictures and texts once more from the figures that are there.
+- pooling: measures the pooling rows on every instruction set of the machine into docs/assets/pooling.json, and makes
+  docs/assets/pooling.svg, docs/assets/pooling-all.svg, docs/reference/pooling-speed.md and a part of README.md of it.
+- model: runs examples/faster_pytorch_model.py into docs/assets/model.json, and makes a part of README.md of it.
+- check: runs `halfulp check` on three frameworks and makes the table of README.md.
+
+--again measures nothing: it makes pictures and texts from the JSON files. The home page of the documentation shows the
+parts of README.md.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ import argparse
 import json
 import platform
 import re
+import runpy
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -29,6 +34,7 @@ from benchmarks.pooling import ISA_NAMES
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "assets" / "pooling.json"
+MODEL = ROOT / "docs" / "assets" / "model.json"
 PACKAGES = ("torch", "onnxruntime", "openvino", "jax")
 SUBJECTS = ("torch", "jax", "onnxruntime")
 HEADLINES = {
@@ -86,18 +92,55 @@ def texts(figures: dict[str, Any]) -> dict[str, str]:
     """Every file and part of a file that is made of the figures; a part is named file#part."""
     results = [(row["name"], row["seconds"]) for row in figures["rows"]]
     chosen = [(name, row) for name, row in results if name in HEADLINES]
-    words = (
-        "![Ten pooling operations: time as a multiple of a copy of the same bytes, ours and the peers']"
-        f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, all in one run. The picture holds for "
-        f"processors with {ISA_NAMES[figures['isas'][0]]}; [every row](docs/reference/pooling-speed.md) has a table "
-        "for each instruction set that was measured, with versions and milliseconds."
-    )
     return {
         "docs/assets/pooling.svg": overview(chosen, caption(figures)),
         "docs/assets/pooling-all.svg": bar_chart(results, caption(figures)),
         "docs/reference/pooling-speed.md": page(figures),
-        "README.md#pooling": words,
+        "README.md#pooling": summary(figures),
     }
+
+
+def summary(figures: dict[str, Any]) -> str:
+    """The README's picture, and what all rows say in one sentence."""
+    rows = [row["seconds"] for row in figures["rows"] if "PyTorch" in row["seconds"]]
+    ratios = [row["PyTorch"] / row["halfulp"] for row in rows]
+    best = sum(all(row["halfulp"] < row[peer] for peer in peers.NEEDS if peer in row) for row in rows)
+    return (
+        "![Ten pooling operations: time as a multiple of a copy of the same bytes, for halfulp and its peers]"
+        f"(docs/assets/pooling.svg)\n\nMeasured on {caption(figures)}, in one run. Of {len(rows)} measured operations, "
+        f"halfulp is faster than PyTorch in {sum(ratio > 1 for ratio in ratios)} (median "
+        f"{statistics.median(ratios):.2g} times) and faster than every peer in {best}. "
+        "[All rows](docs/reference/pooling-speed.md): milliseconds, versions, and a table for each instruction set."
+    )
+
+
+def model_measured(rounds: int) -> dict[str, Any]:
+    """The times of the example, in milliseconds: PyTorch's layers, halfulp's layers."""
+    example = runpy.run_path(str(ROOT / "examples" / "faster_pytorch_model.py"))
+    times = example["compare"](batch=4, size=112, rounds=rounds)
+    return {
+        "date": date.today().isoformat(),
+        "processor": processor(),
+        "torch": version("torch"),
+        "milliseconds": {name: [float(f"{time:.3g}") for time in pair] for name, pair in times.items()},
+    }
+
+
+def model_texts(figures: dict[str, Any]) -> dict[str, str]:
+    """The README's table of the model."""
+    lines = [
+        "| 4 images, 112×112, float32 | PyTorch's layers | halfulp's pooling layers | speedup |",
+        "|---|---|---|---|",
+    ]
+    for name, (before, after) in figures["milliseconds"].items():
+        lines.append(f"| {name} | {before:g} ms | {after:g} ms | {before / after:.2g} × |")
+    where = f"{figures['date']}, {figures['processor']}, torch {figures['torch']}"
+    lines += [
+        "",
+        f"`python examples/faster_pytorch_model.py`, {where}: three convolutions, three max poolings, one average "
+        "pooling; one thread, processor time. The outputs of all max pooling layers keep their bits.",
+    ]
+    return {"README.md#model": "\n".join(lines)}
 
 
 def page(figures: dict[str, Any]) -> str:
@@ -106,17 +149,16 @@ def page(figures: dict[str, Any]) -> str:
     lines = [
         "---\nhide: [toc]\n---",
         "",
-        "# Pooling beside its peers",
+        "# Pooling speed",
         "",
         f"Measured on {caption(figures)}, with {versions}.",
         "",
-        "Everyone works on the same numbers with the same number of threads and takes turns; the best of several",
-        "rounds counts. *Ours / copy* is our time as a multiple of the time of a copy that moves as many bytes. The",
-        "columns of the peers say how many times as fast as that peer ours is: above 1 ours is faster, below 1 the",
-        "peer is; a dash where the peer does not offer it. Inputs are in `benchmarks/pooling.py`, most of them",
-        "32×64×112×112 in float32.",
+        "All libraries get the same input and the same number of threads. They take turns, and the best of several",
+        "rounds counts. *Ours / copy* is our time divided by the time of a copy that moves as many bytes. A peer's",
+        "column is the peer's time divided by ours: above 1 ours is faster. A dash: the peer does not have the",
+        "operation. Most inputs are 32×64×112×112 in float32; `benchmarks/pooling.py` lists them.",
         "",
-        "![Ten pooling operations beside their peers](../assets/pooling.svg)",
+        "![Ten pooling operations: halfulp and its peers](../assets/pooling.svg)",
         "",
         f"The pictures show {ISA_NAMES[figures['isas'][0]]}. `HALFULP_ISA` forces an instruction set.",
         "",
@@ -182,12 +224,12 @@ def conformance() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks publish", description=__doc__)
-    parser.add_argument("--only", choices=["pooling", "check"])
+    parser.add_argument("--only", choices=["pooling", "model", "check"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--again", action="store_true", help="measure nothing; use docs/assets/pooling.json")
+    parser.add_argument("--again", action="store_true", help="measure nothing; use the JSON files in docs/assets")
     options = parser.parse_args(arguments)
-    if options.only != "check":
+    if options.only in (None, "pooling"):
         if not options.again:
             missing = [name for name, installed in peers.available().items() if not installed]
             if missing:
@@ -195,7 +237,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             figures = measured(options.threads, options.rounds)
             FIGURES.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         write(texts(json.loads(FIGURES.read_text(encoding="utf-8"))))
-    if options.only != "pooling" and not options.again:
+    if options.only in (None, "model"):
+        if not options.again:
+            MODEL.write_text(json.dumps(model_measured(options.rounds), indent=1) + "\n", encoding="utf-8")
+        write(model_texts(json.loads(MODEL.read_text(encoding="utf-8"))))
+    if options.only in (None, "check") and not options.again:
         write({"README.md#check": conformance()})
 
 

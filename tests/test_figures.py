@@ -16,13 +16,15 @@ from halfulp.conformance.cases import OPERATORS
 
 ROOT = Path(__file__).parent.parent
 FIGURES = json.loads(publish.FIGURES.read_text(encoding="utf-8"))
+MODEL = json.loads(publish.MODEL.read_text(encoding="utf-8"))
+TEXTS = {**publish.texts(FIGURES), **publish.model_texts(MODEL)}
 
 
-@pytest.mark.parametrize("name", publish.texts(FIGURES))
+@pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_made_of_the_figures(name: str) -> None:
     file, _, part = name.partition("#")
     written = (ROOT / file).read_text(encoding="utf-8")
-    made = publish.texts(FIGURES)[name]
+    made = TEXTS[name]
     assert written == (publish.with_part(written, part, made) if part else made)
 
 
@@ -48,6 +50,27 @@ def test_every_instruction_set_has_a_table_that_names_the_processor() -> None:
     first, second = (page.index(f"## {name}, {FIGURES['processor']}\n") for name in ("AVX-512", "AVX2"))
     assert "| row | 1e+03 | 1.00 | 8 |" in page[first:second]
     assert "| row | 2e+03 | 2.00 | 4 |" in page[second:]
+
+
+def test_the_summary_counts_rows_that_are_faster() -> None:
+    rows = [
+        {"name": "a", "seconds": {"halfulp": 1.0, "copy": 1.0, "PyTorch": 8.0, "JAX": 2.0}},
+        {"name": "b", "seconds": {"halfulp": 1.0, "copy": 1.0, "PyTorch": 2.0, "JAX": 0.5}},
+        {"name": "c", "seconds": {"halfulp": 1.0, "copy": 1.0, "PyTorch": 0.5}},
+        {"name": "d", "seconds": {"halfulp": 1.0, "copy": 1.0, "JAX": 0.5}},
+    ]
+    text = publish.summary({**FIGURES, "rows": rows})
+    assert "Of 3 measured operations, halfulp is faster than PyTorch in 2 (median 2 times) " in text
+    assert "faster than every peer in 1." in text
+
+
+def test_the_table_of_the_model_names_the_machine() -> None:
+    assert MODEL["processor"]
+    assert date.fromisoformat(MODEL["date"])
+    figures = {**MODEL, "milliseconds": {"inference": [40.0, 20.0]}}
+    (text,) = publish.model_texts(figures).values()
+    assert "| inference | 40 ms | 20 ms | 2 × |" in text
+    assert MODEL["processor"] in text
 
 
 @pytest.mark.parametrize("name", ["pooling.svg", "pooling-all.svg"])

@@ -4,4 +4,6 @@ They are derived from the declarations beside the records; :func:`halfulp.functi
 """
 
 from halfulp.functional._generated import *
-from halfulp.functional._generated import __all__ as __all__
+from halfulp.functional._generated import __all__ as _names
+
+__all__ = [*_names]
