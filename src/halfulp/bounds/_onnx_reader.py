@@ -17,7 +17,8 @@ from halfulp.bounds._tracing import Symbol, trace
 from halfulp.errors import ModelError
 from halfulp.onnx._model import DEFAULT_LIMIT, Model
 from halfulp.onnx._node import Node
-from halfulp.onnx._reading import Program, Step, read
+from halfulp.onnx._program import Program, Step
+from halfulp.onnx._reading import read
 from halfulp.onnx.operators import OPERATORS, elementwise, normalization
 
 
@@ -61,7 +62,7 @@ def _run(program: Program, x: Symbol) -> Any:
 
 
 def _operators() -> dict[str, Any]:
-    return {**_MORE, **OPERATORS}
+    return {**OPERATORS, **_MORE}
 
 
 def _sub(node: Node) -> Callable[..., Any]:

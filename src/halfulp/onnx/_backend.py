@@ -11,9 +11,12 @@ from onnx.backend.base import Backend as BaseBackend
 from onnx.backend.base import BackendRep, namedtupledict
 
 from halfulp.errors import ModelError
-from halfulp.onnx._model import DEFAULT_LIMIT, Model, _run
+from halfulp.onnx._model import DEFAULT_LIMIT, Model
 from halfulp.onnx._node import Node
-from halfulp.onnx._reading import Step, build, read
+from halfulp.onnx._program import Scope, Step, build
+from halfulp.onnx._reading import read
+from halfulp.onnx._running import run_step
+from halfulp.onnx.operators import OPERATORS
 
 
 class PreparedModel(BackendRep):
@@ -91,7 +94,8 @@ class Backend(BaseBackend):
         if len(inputs) != len(names):
             raise ModelError(parsed.label, f"{len(inputs)} inputs", f"must be {len(names)}", "O7")
         values = {"": None, **{name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}}
-        outputs = _run(Step(parsed, build(parsed, node)), values)
+        scope = Scope(opset, None, parsed.limit, OPERATORS, {})
+        outputs = run_step(Step(parsed, build(parsed, node, scope)), values)
         results: tuple[Any, ...] = namedtupledict("Outputs", parsed.outputs)(*outputs)
         return results
 

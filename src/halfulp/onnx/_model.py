@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from halfulp.autograd.traced import Traced, is_traced, strip
-from halfulp.errors import HalfulpError, ModelError
-from halfulp.numbers import exact, is_float, plain
+from halfulp.errors import ModelError
+from halfulp.numbers import is_float, plain
 from halfulp.onnx._memory import Memory, in_use
-from halfulp.onnx._reading import Input, Program, Step, read
+from halfulp.onnx._program import Input, Program, Step
+from halfulp.onnx._reading import read
+from halfulp.onnx._running import last_uses, lift, run_steps
 from halfulp.onnx._tensors import check_size
 
 DEFAULT_LIMIT = 1 << 32
-_SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0, "Softmax": 128, "BatchNormalization": 128}
-"""Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
 
 
 class Model:
@@ -43,7 +43,7 @@ class Model:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._last_use = _last_uses(program)
+        self._last_use = last_uses(program)
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -75,8 +75,10 @@ class Model:
         outputs = self.run([given[name] for name in names])
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The tuple of outputs for a list of inputs."""
+    def run(
+        self, inputs: Sequence[Any], watch: Callable[[int, Step, Sequence[Any]], None] | None = None
+    ) -> tuple[Any, ...]:
+        """The tuple of outputs for a list of inputs; ``watch`` sees every node with its outputs as it is done."""
         program = self._program
         if len(inputs) != len(program.inputs):
             raise ModelError("model", f"{len(inputs)} inputs", f"must be {len(program.inputs)}", "O7")
@@ -87,29 +89,19 @@ class Model:
             memory.hold(value)
         before = in_use.set(memory.live)
         try:
-            return self._outputs(given, inputs, memory)
+            return self._outputs(given, inputs, memory, watch)
         finally:
             in_use.reset(before)
 
-    def _outputs(self, given: dict[str, Any], inputs: Sequence[Any], memory: Memory) -> tuple[Any, ...]:
+    def _outputs(self, given: dict[str, Any], inputs: Sequence[Any], memory: Memory, watch: Any) -> tuple[Any, ...]:
         program = self._program
         values: dict[str, Any] = {"": None, **given}
         lifted = any(strip(value).dtype == object for value in given.values())
         for name, constant in program.constants.items():
             memory.held_elsewhere(constant)
-            values[name] = _lifted(memory, "model", name, constant) if lifted else constant
+            values[name] = lift(memory, "model", name, constant) if lifted else constant
             memory.add("model", f"constant {name!r}", values[name])
-        for position, step in enumerate(program.steps):
-            in_use.set(memory.live)
-            for name, value in zip(step.node.outputs, _run(step, values), strict=False):
-                if step.node.operator == "Constant":  # a constant of the model, which has counted it
-                    memory.held_elsewhere(value)
-                if lifted:
-                    value = _lifted(memory, step.node.label, name, value)
-                memory.add(step.node.label, f"output {name!r}", value)
-                values[name] = value
-            for name in self._last_use.get(position, ()):
-                memory.drop(values.pop(name))
+        run_steps(program, values, memory, lifted, self._last_use, watch)
         return tuple(_own(values[name], inputs, program, memory) for name in program.outputs)
 
 
@@ -127,47 +119,6 @@ def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Model:
     halfulp.errors.ModelError: load: 11 bytes: are not a whole ONNX model [O1]
     """
     return Model(read(source, max_bytes))
-
-
-def _last_uses(program: Program) -> dict[int, list[str]]:
-    """Position of a step -> the values that nothing needs after it."""
-    last: dict[str, int] = {}
-    for position, step in enumerate(program.steps):
-        last.update(dict.fromkeys((n for n in (*step.node.inputs, *step.node.outputs) if n), position))
-    drop: dict[int, list[str]] = {}
-    for name, position in last.items():
-        if name not in program.outputs:
-            drop.setdefault(position, []).append(name)
-    return drop
-
-
-def _run(step: Step, values: dict[str, Any]) -> tuple[Any, ...]:
-    """One node's outputs; whatever goes wrong is an error that names the node."""
-    node = step.node
-    arguments = [values[name] for name in node.inputs]
-    _check_room(step, arguments)
-    try:
-        outputs = step.function(*arguments)
-    except ModelError:
-        raise
-    except HalfulpError as error:
-        raise node.refusal(error.argument, f"{error.rule} [{error.label}]", "O9") from error
-    except MemoryError as error:
-        raise node.refusal("output", "there is not enough memory for it", "O6") from error
-    except (ValueError, TypeError, IndexError, OverflowError) as error:
-        shapes = [None if a is None else tuple(a.shape) for a in arguments]
-        raise node.refusal(f"input shapes={shapes}", str(error), "O9") from error
-    return outputs if isinstance(outputs, tuple) else (outputs,)
-
-
-def _check_room(step: Step, arguments: Sequence[Any]) -> None:
-    """Refuse the output of an operator that gives its first input's shape; the others ask by themselves."""
-    operator, first = step.node.operator, arguments[0] if arguments else None
-    if first is None:
-        return
-    copies = operator in ("Reshape", "Flatten") and isinstance(first, np.ndarray) and not first.flags.c_contiguous
-    if copies or operator in _SCRATCH:
-        step.node.fits(tuple(first.shape), first, 0 if first.dtype == object else _SCRATCH.get(operator, 0))
 
 
 def _accepted(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
@@ -190,20 +141,6 @@ def _accepted(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
     if isinstance(array, np.ndarray) and not dtype.isnative:
         return array.astype(dtype.newbyteorder("="))
     return array
-
-
-def _lift(value: Any) -> Any:
-    """Float constants as exact rationals, so that they can meet exact inputs; integers stay indices."""
-    if isinstance(value, np.ndarray) and is_float(value.dtype):
-        return exact(value)
-    return value
-
-
-def _lifted(memory: Memory, owner: str, name: str, value: Any) -> Any:
-    """A constant as exact rationals, if there is room for them."""
-    if isinstance(value, np.ndarray) and is_float(value.dtype):
-        check_size(owner, f"exact value {name!r}", value.shape, np.dtype(object), memory.limit, memory.live)
-    return _lift(value)
 
 
 def _own(value: Any, inputs: Sequence[Any], program: Program, memory: Memory) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
 from halfulp.errors import ModelError
 from halfulp.onnx._memory import in_use
@@ -20,6 +21,7 @@ _KINDS = {
     "ints": (AttributeProto.INTS, "ints"),
     "floats": (AttributeProto.FLOATS, "floats"),
     "tensor": (AttributeProto.TENSOR, "t"),
+    "graph": (AttributeProto.GRAPH, "g"),
 }
 
 
@@ -35,6 +37,9 @@ class Node:
         self.limit = limit
         self.inputs = list(proto.input)
         self.outputs = list(proto.output)
+        self.captured: list[str] = []
+        """Values of the surrounding graph that the subgraphs of this node use; they are passed after the inputs."""
+        self.read_graph: Callable[[GraphProto], Any] | None = None
         self._folder = folder
         self.loaded = loaded
         self._unread: dict[str, AttributeProto] = {}
@@ -101,6 +106,15 @@ class Node:
         array = array_of(value, self._folder, self.limit, self.label, self.loaded)
         self.loaded += array.nbytes
         return array
+
+    def subgraph(self, name: str) -> Any:
+        """A graph attribute as a program; what it takes from the surrounding graph is added to ``captured``."""
+        value = self._take(name, "graph", None)
+        if value is None or self.read_graph is None:
+            raise self.refusal(name, "must be given")
+        program = self.read_graph(value)
+        self.captured += [outer for outer in program.captured if outer not in self.captured]
+        return program
 
     def check_all_read(self) -> None:
         """Refuse what no operator has asked for: an unknown attribute may change the meaning."""
