@@ -111,6 +111,7 @@ CONSTRAINTS: dict[str, str] = {
     "O7": "a call gives one array for every input, of the declared type and shape",
     "O8": "a model runs on the CPU",
     "O9": "the inputs of a node fit its operator",
+    "O10": "a loop of a model ends",
     # Bounds
     "V1": "a box has finite bounds, no lower one above its upper one",
     "V2": "a box or a point has the shape of the network's input, a property that of its output",

@@ -56,6 +56,16 @@ def on_grid(values: NDArray[np.float64], target: Format) -> NDArray[np.float64]:
     return np.where(np.isfinite(values), np.copysign(grid, values), values)
 
 
+def odd_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """a + b; a sum that float64 does not hold gets an odd last bit, so that one more rounding rounds the exact sum."""
+    total = a + b
+    other = total - a
+    error = (a - (total - other)) + (b - other)
+    even = (total.view(np.int64) & 1) == 0
+    nudged = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    return np.where((error != 0) & even & np.isfinite(total), nudged, total)
+
+
 def by_balls(ball: Callable[[], Any], target: Format) -> float:
     """Round an irrational number that ``ball`` encloses at flint's working precision, whatever that is."""
     precision = 128

@@ -113,7 +113,7 @@ def steps_of(nodes: Any, scope: Scope, known: set[str], loaded: int) -> tuple[tu
     for position, proto in enumerate(nodes):
         node = Node(proto, position, scope.opset, scope.limit, scope.folder, loaded)
         _check_names(node, known, later)
-        node.read_graph = lambda graph, node=node: _subgraph(graph, scope.inner(node.label), known, node)  # type: ignore[misc]
+        node.read_graph = lambda graph, node=node: _subgraph(graph, scope.inner(node.label), known, node)
         steps.append(Step(node, build(node, proto, scope)))
         loaded = node.loaded
         known.update(name for name in node.outputs if name)
@@ -175,7 +175,7 @@ def build(node: Node, proto: onnx.NodeProto, scope: Scope) -> Callable[..., Any]
     operators = scope.operators
     if proto.domain not in _STANDARD or node.operator not in operators:
         domain = f" of domain {proto.domain!r}" if proto.domain else ""
-        known = ", ".join(operators)
+        known = ", ".join(sorted(operators))
         raise node.refusal(f"operator {node.operator!r}{domain}", f"is not computed; these are: {known}", "O2")
     _check_counts(node)
     try:
@@ -206,7 +206,7 @@ def _check_counts(node: Node) -> None:
             raise node.refusal(f"inputs={node.inputs}", f"input {position} ({declared.name}) must be given", "O9")
 
 
-# Functions of the model ------------------------------------------------------------------------------------------------
+# Functions of the model -----------------------------------------------------------------------------------------------
 
 
 def _call(node: Node, proto: onnx.NodeProto, function: onnx.FunctionProto, scope: Scope) -> Callable[..., Any]:

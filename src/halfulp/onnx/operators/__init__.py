@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators import arithmetic, comparison, control, indexing, making, movement, quantized, reduction
 from halfulp.onnx.operators.convolution import conv, conv_transpose
 from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
 from halfulp.onnx.operators.linear import gemm, matmul
@@ -18,7 +21,98 @@ from halfulp.onnx.operators.softmax import softmax
 
 Builder: TypeAlias = Callable[[Node], Callable[..., Any]]
 
+_MOVING: dict[str, Builder] = {
+    "Cast": making.cast,
+    "CastLike": making.cast_like,
+    "Compress": indexing.compress,
+    "ConstantOfShape": making.constant_of_shape,
+    "CumSum": making.cum_sum,
+    "DepthToSpace": movement.depth_to_space,
+    "Dropout": making.dropout,
+    "Expand": movement.expand,
+    "EyeLike": making.eye_like,
+    "Gather": indexing.gather,
+    "GatherElements": indexing.gather_elements,
+    "GatherND": indexing.gather_nd,
+    "NonZero": indexing.non_zero,
+    "OneHot": indexing.one_hot,
+    "Range": making.range_,
+    "ReverseSequence": movement.reverse_sequence,
+    "ScatterElements": indexing.scatter_elements,
+    "ScatterND": indexing.scatter_nd,
+    "Shape": making.shape,
+    "Size": movement.size_of,
+    "Slice": movement.slice_,
+    "SpaceToDepth": movement.space_to_depth,
+    "Split": movement.split,
+    "Squeeze": movement.squeeze,
+    "Tile": movement.tile,
+    "TopK": indexing.top_k,
+    "Trilu": movement.trilu,
+    "Unsqueeze": movement.unsqueeze,
+    "Where": indexing.where,
+}
+_DECIDING: dict[str, Builder] = {
+    "And": comparison.logic(np.logical_and),
+    "ArgMax": indexing.arg_max,
+    "ArgMin": indexing.arg_min,
+    "Equal": comparison.compare(np.equal),
+    "Greater": comparison.compare(np.greater),
+    "GreaterOrEqual": comparison.compare(np.greater_equal),
+    "If": control.if_,
+    "IsInf": comparison.is_inf,
+    "IsNaN": comparison.is_nan,
+    "Less": comparison.compare(np.less),
+    "LessOrEqual": comparison.compare(np.less_equal),
+    "Loop": control.loop,
+    "Not": comparison.logic(np.logical_not),
+    "Or": comparison.logic(np.logical_or),
+    "Scan": control.scan,
+    "Xor": comparison.logic(np.logical_xor),
+}
+_ARITHMETIC: dict[str, Builder] = {
+    "Abs": arithmetic.unary(np.abs, arithmetic.sign),
+    "Ceil": arithmetic.unary(arithmetic.ceil),
+    "Div": arithmetic.div,
+    "Floor": arithmetic.unary(arithmetic.floor),
+    "HardSigmoid": arithmetic.hard_sigmoid,
+    "LeakyRelu": arithmetic.leaky_relu,
+    "Max": arithmetic.extreme(largest=True),
+    "Mean": arithmetic.mean,
+    "Min": arithmetic.extreme(largest=False),
+    "Mod": arithmetic.mod,
+    "Neg": arithmetic.unary(np.negative, lambda x: np.full(x.shape, -1)),
+    "PRelu": arithmetic.prelu,
+    "Reciprocal": arithmetic.reciprocal,
+    "ReduceL1": reduction.reduction(reduction.rows_l1),
+    "ReduceL2": reduction.reduction(reduction.rows_l2),
+    "ReduceLogSumExp": reduction.reduction(reduction.rows_log_sum_exp),
+    "ReduceMax": reduction.reduction(reduction.rows_max),
+    "ReduceMean": reduction.reduction(reduction.rows_mean_of_any),
+    "ReduceMin": reduction.reduction(reduction.rows_min),
+    "ReduceProd": reduction.reduction(reduction.rows_prod),
+    "ReduceSum": reduction.reduction(reduction.rows_sum, since=13),
+    "ReduceSumSquare": reduction.reduction(reduction.rows_sum_square),
+    "Round": arithmetic.unary(arithmetic.rint),
+    "Sign": arithmetic.unary(arithmetic.sign),
+    "Sub": arithmetic.sub,
+    "Sum": arithmetic.sum_,
+}
+_QUANTIZED: dict[str, Builder] = {
+    "ConvInteger": quantized.conv_integer,
+    "DequantizeLinear": quantized.dequantize_linear,
+    "DynamicQuantizeLinear": quantized.dynamic_quantize_linear,
+    "MatMulInteger": quantized.mat_mul_integer,
+    "QLinearConv": quantized.q_linear_conv,
+    "QLinearMatMul": quantized.q_linear_mat_mul,
+    "QuantizeLinear": quantized.quantize_linear,
+}
+
 OPERATORS: dict[str, Builder] = {
+    **_MOVING,
+    **_DECIDING,
+    **_ARITHMETIC,
+    **_QUANTIZED,
     "Add": add,
     "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,

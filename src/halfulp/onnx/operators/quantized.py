@@ -1,0 +1,244 @@
+"""QuantizeLinear, QLinearConv, MatMulInteger and their kind: integers are exact, every scaling is rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from halfulp.numbers import float_format
+from halfulp.onnx._nearest import odd_sum, on_grid
+from halfulp.onnx._node import Node
+from halfulp.onnx._tensors import dtype_of
+from halfulp.onnx.operators._moving import axis_of
+from halfulp.onnx.operators._window import window
+from halfulp.onnx.operators.making import converted
+from halfulp.records import Conv
+
+_INTEGERS = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
+
+
+def quantize_linear(node: Node) -> Callable[..., Any]:
+    """QuantizeLinear: x / scale to the nearest integer (ties to even), plus the zero point, held in the range.
+
+    ``precision`` names the type of the division; it is the scale's where none is named.
+    """
+    axis, block = node.integer("axis", 1) if node.opset >= 13 else 1, _block(node)
+    kind = node.integer("output_dtype", 0) if node.opset >= 21 else 0
+    if node.opset >= 19:
+        node.flag("saturate", 1)
+    precision = node.integer("precision", 0) if node.opset >= 23 else 0
+
+    def run(x: Any, scale: Any, zero: Any = None) -> Any:
+        if precision:
+            scale = converted(scale, dtype_of(node.label, "precision", precision))
+        target = zero.dtype if zero is not None else dtype_of(node.label, "output_dtype", kind or TensorProto.UINT8)
+        _check_integer(node, target)
+        by, offset = _per_axis(node, x, scale, zero, axis, block)
+        return quantized(x, by, offset, target)
+
+    return run
+
+
+def dequantize_linear(node: Node) -> Callable[..., Any]:
+    """DequantizeLinear: (x - zero point) * scale, rounded once."""
+    axis, block = node.integer("axis", 1) if node.opset >= 13 else 1, _block(node)
+    if node.opset >= 23:
+        node.integer("output_dtype", 0)
+
+    def run(x: Any, scale: Any, zero: Any = None) -> Any:
+        _check_integer(node, x.dtype)
+        if zero is not None and zero.dtype != x.dtype:
+            raise node.refusal(f"zero point dtype={zero.dtype}", f"must be {x.dtype}", "O9")
+        node.fits(tuple(x.shape), scale, 24)
+        by, offset = _per_axis(node, x, scale, zero, axis, block)
+        steps = x.astype(np.int64) - (0 if offset is None else offset.astype(np.int64))
+        return times(steps, by, scale.dtype)
+
+    return run
+
+
+def _block(node: Node) -> int:
+    block = node.integer("block_size", 0) if node.opset >= 21 else 0
+    if block < 0:
+        raise node.refusal(f"block_size={block}", "must be >= 0")
+    return block
+
+
+def _check_integer(node: Node, dtype: np.dtype[Any]) -> None:
+    if dtype not in _INTEGERS:
+        raise node.refusal(f"dtype={dtype}", "must be an integer type of 8, 16 or 32 bits", "O9")
+
+
+def _per_axis(node: Node, x: Any, scale: Any, zero: Any, axis: int, block: int) -> tuple[Any, Any]:
+    """Scale and zero point as they meet the input: one for all, one along an axis, or one for every block."""
+    if zero is not None and zero.shape != scale.shape:
+        raise node.refusal(f"zero point shape={zero.shape}", f"must be {scale.shape}", "O9")
+    if scale.size == 1 and block == 0:
+        return scale.reshape(()), None if zero is None else zero.reshape(())
+    place = axis_of(node, axis, len(x.shape))
+    if block:
+        blocks = -(-x.shape[place] // block)
+        wanted = (*x.shape[:place], blocks, *x.shape[place + 1 :])
+    else:
+        wanted = (x.shape[place],)
+    if tuple(scale.shape) != wanted:
+        raise node.refusal(f"scale shape={tuple(scale.shape)}", f"must be {wanted}", "O9")
+
+    def spread(value: Any) -> Any:
+        if block:
+            return np.repeat(value, block, axis=place).take(np.arange(x.shape[place]), axis=place)
+        return value.reshape([x.shape[place] if i == place else 1 for i in range(len(x.shape))])
+
+    return spread(scale), None if zero is None else spread(zero)
+
+
+def quantized(x: NDArray[Any], scale: NDArray[Any], zero: Any, target: np.dtype[Any]) -> NDArray[Any]:
+    """x / scale, a division in the scale's type as ONNX has it, to the nearest integer, plus the zero point."""
+    limits = np.iinfo(target)
+    with np.errstate(all="ignore"):
+        nearest = np.nan_to_num(np.rint(x.astype(scale.dtype) / scale).astype(np.float64), nan=0.0)
+        shifted = nearest + (0 if zero is None else zero.astype(np.float64))
+        return np.asarray(np.clip(shifted, limits.min, limits.max).astype(target))
+
+
+def times(steps: NDArray[np.int64], scale: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An integer of at most 33 bits times a scale, rounded once."""
+    with np.errstate(all="ignore"):
+        wide = np.broadcast_to(scale.astype(np.float64), steps.shape)
+        # Both halves of the integer times 24 bits are exact; the last bit of their sum is odd if it is not.
+        high = (steps >> 16 << 16).astype(np.float64) * wide
+        low = (steps & 0xFFFF).astype(np.float64) * wide
+        sums = high + low if dtype.itemsize == 8 else odd_sum(high, low)
+        return np.asarray(on_grid(sums, float_format(dtype)).astype(dtype))
+
+
+def dynamic_quantize_linear(node: Node) -> Callable[..., Any]:
+    """DynamicQuantizeLinear: uint8 with a scale and zero point from the range of the input, which holds 0."""
+
+    def run(x: Any) -> tuple[Any, Any, Any]:
+        if x.size == 0:
+            raise node.refusal(f"input shape={x.shape}", "must have elements", "O9")
+        low, high = min(np.float32(0), x.min()), max(np.float32(0), x.max())
+        with np.errstate(all="ignore"):  # ONNX defines it by these steps, each rounded once
+            scale = np.asarray((high - low) / np.float32(255))
+            zero = np.float32(0) if scale == 0 else np.clip(np.rint(np.float32(0) - low / scale), 0, 255)
+        point = np.asarray(zero).astype(np.uint8)
+        if scale == 0:
+            return np.zeros(x.shape, dtype=np.uint8), scale, point
+        return quantized(x, scale, point, np.dtype(np.uint8)), scale, point
+
+    return run
+
+
+def _centred(node: Node, x: Any, zero: Any, along: int | None) -> NDArray[np.float64]:
+    """Integers minus their zero point, as float64, which holds them exactly."""
+    if x.dtype not in (np.int8, np.uint8):
+        raise node.refusal(f"dtype={x.dtype}", "must be int8 or uint8", "O9")
+    if zero is None:
+        return np.asarray(x.astype(np.float64))
+    offset = zero.astype(np.float64)
+    if offset.size == 1:
+        offset = offset.reshape(())
+    elif along is not None:
+        offset = (
+            offset.reshape([-1 if i == along % x.ndim else 1 for i in range(x.ndim)]) if offset.ndim == 1 else offset
+        )
+    return np.asarray(x.astype(np.float64) - offset)
+
+
+def mat_mul_integer(node: Node) -> Callable[..., Any]:
+    """MatMulInteger: products of 8-bit matrices in int32, which wraps around."""
+
+    def run(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+        return _wrapped(_matrix(node, _centred(node, a, a_zero, -2), _centred(node, b, b_zero, -1)))
+
+    return run
+
+
+def _matrix(node: Node, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    if a.ndim == 0 or b.ndim == 0 or a.shape[-1] != b.shape[max(0, b.ndim - 2)]:
+        raise node.refusal(f"input shapes={a.shape} and {b.shape}", "the inner sizes must be equal", "O9")
+    leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    node.fits((*leading, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())), a)
+    return np.asarray(np.matmul(a, b))  # sums below 2**53 of integers are exact in any order
+
+
+def _wrapped(sums: NDArray[np.float64]) -> NDArray[np.int32]:
+    return sums.astype(np.int64).astype(np.int32)
+
+
+def conv_integer(node: Node) -> Callable[..., Any]:
+    """ConvInteger: a convolution of 8-bit integers in int32."""
+    convolve = _convolution(node)
+
+    def run(x: Any, weight: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
+        return _wrapped(convolve(_centred(node, x, x_zero, None), _centred(node, weight, w_zero, 0)))
+
+    return run
+
+
+def _convolution(node: Node) -> Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]:
+    kernel, shared, groups = node.integers("kernel_shape"), window(node), node.integer("group", 1)
+
+    def run(x: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        if kernel is not None and kernel != weight.shape[2:]:
+            raise node.refusal(f"kernel_shape={kernel}", f"must be {weight.shape[2:]}, the weight's")
+        op = Conv(weight.ndim - 2, shared.stride, shared.padding, shared.dilation, groups)
+        node.fits(op.output_shape(x.shape, weight.shape, None), x)
+        return np.asarray(op(x, weight, None))
+
+    return run
+
+
+def q_linear_conv(node: Node) -> Callable[..., Any]:
+    """QLinearConv: an exact integer convolution with bias, scaled and rounded once to the output's integers."""
+    convolve = _convolution(node)
+
+    def run(x: Any, xs: Any, xz: Any, w: Any, ws: Any, wz: Any, ys: Any, yz: Any, bias: Any = None) -> Any:
+        sums = convolve(_centred(node, x, xz, None), _centred(node, w, wz, 0))
+        column = (-1, *(1,) * (sums.ndim - 2))
+        if bias is not None:
+            sums = sums + bias.astype(np.float64).reshape(column)
+        scale = ws.reshape(column) if ws.size > 1 else ws.reshape(())
+        return _requantized(sums, (xs.reshape(()), scale), ys.reshape(()), yz)
+
+    return run
+
+
+def q_linear_mat_mul(node: Node) -> Callable[..., Any]:
+    """QLinearMatMul: an exact integer product, scaled and rounded once to the output's integers."""
+
+    def run(a: Any, a_s: Any, az: Any, b: Any, bs: Any, bz: Any, ys: Any, yz: Any) -> Any:
+        sums = _matrix(node, _centred(node, a, az, -2), _centred(node, b, bz, -1))
+        rows = a_s.reshape(-1, 1) if a_s.ndim == 1 and a_s.size > 1 else a_s if a_s.size > 1 else a_s.reshape(())
+        return _requantized(sums, (rows, bs if bs.size > 1 else bs.reshape(())), ys.reshape(()), yz)
+
+    return run
+
+
+def _requantized(sums: NDArray[np.float64], scales: Any, target_scale: Any, zero: Any) -> NDArray[Any]:
+    """sums * scales / target scale to the nearest integer, decided exactly where float64 leaves a doubt."""
+    limits = np.iinfo(zero.dtype)
+    with np.errstate(all="ignore"):
+        factor = scales[0].astype(np.float64) * scales[1].astype(np.float64)  # 48 bits: exact
+        value = sums * factor / target_scale.astype(np.float64)
+        nearest = np.rint(value)
+        doubt = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-60
+    if doubt.any():
+        from halfulp.numbers import exact
+
+        tops, bottoms = np.broadcast_to(factor, sums.shape)[doubt], exact(target_scale.reshape(1))[0]
+        for place, s, f in zip(np.argwhere(doubt), sums[doubt], exact(tops), strict=True):
+            nearest[tuple(place)] = float(round(_fraction(int(s) * f / bottoms)))
+    shifted = np.nan_to_num(nearest) + zero.astype(np.float64)
+    return np.asarray(np.clip(shifted, limits.min, limits.max).astype(zero.dtype))
+
+
+def _fraction(value: Any) -> Any:
+    from fractions import Fraction
+
+    return Fraction(int(value.p), int(value.q))
