@@ -79,7 +79,7 @@ def test_unknown_operators_O2() -> None:
         "O2",
         "node 0 (Det)",
         "operator 'Det'",
-        "Conv, ConvTranspose",
+        "Conv, ConvInteger, ConvTranspose",
     )
     foreign = model("m (float[1] x) => (float[1] y) { y = Relu(x) }")
     foreign.graph.node[0].domain = "com.example"
