@@ -93,7 +93,7 @@ class Builders(MathBuilders):
 
 
 def _sliding(declaration: Declaration) -> bool:
-    return 2 in declaration.ranks and (declaration.rank_field == "kernel_size" or "weight" in declaration.inputs)
+    return 2 in declaration.ranks and (declaration.rank_field == "kernel_size" or declaration.convolution)
 
 
 def _method(declaration: Declaration, rank: int | None) -> str:
@@ -103,27 +103,31 @@ def _method(declaration: Declaration, rank: int | None) -> str:
     fields = [p.name for p in plain]
     plain = plain[: fields.index("padding") + 1] if "padding" in fields else plain
     ids = declaration.inputs
+    least = declaration.arity - declaration.optional
     shown = ["kernel: int", "bias: int | None", "input: int"]
-    if "weight" not in ids:
+    if not declaration.convolution:
         ids = tuple(declaration.renamed.get(name, name) for name in ids)
-        shown = ["x: int", *(f"{i}: int" for i in ids[1:])]
+        shown = ["x: int", *(f"{i}: int" for i in ids[1:least]), *(f"{i}: int | None = None" for i in ids[least:])]
     needed = any(p.default is MISSING for p in plain)
     shown += ["ndim: int" if needed else "ndim: int = 2"] if _source.takes_rank(declaration) else []
     shown += [_source.parameter(p) for p in plain]
-    shown += [f'name: str = "{name}"' if "weight" in ids else "name: str | None = None"]
+    shown += [f'name: str = "{name}"' if declaration.convolution else "name: str | None = None"]
     more = len(plain) < len(declaration.parameters)
     shown += ["**settings: Any"] if more else []
     head = _source.wrapped(f"def {name}", ["self", *shown], " -> tuple[Tape, int]:", 4)
     given = ["ndim"] if _source.takes_rank(declaration) else []
     values = ", ".join(given + [p.name for p in plain])
-    inputs = "(input, kernel, bias)" if "weight" in ids else f"({', '.join(['x', *ids[1:]])},)".replace(", ", ", ")
+    inputs = (
+        "(input, kernel, bias)" if declaration.convolution else f"({', '.join(['x', *ids[1:]])},)".replace(", ", ", ")
+    )
     if len(ids) > 1:
         inputs = inputs.replace(",)", ")")
     settings = "settings" if more else "{}"
     form = f"functional.{name}"
     if declaration.trailing:
         form = f"lambda x, u, *a, **k: functional.{name}(x, *a, {ids[1]}=u, **k)"
-    body = [form, inputs, f"({values},)" if "," not in values else f"({values})", settings, "name"]
+    given = f"({values},)" if values and "," not in values else f"({values})"
+    body = [form, inputs, given, settings, "name"]
     doc = textwrap.indent(_method_doc(declaration, rank, name), "    ")
     call = textwrap.indent(_source.wrapped("return self._applied", body, "", 8), "    ")
     return "\n".join([head, doc, call, ""])
@@ -139,12 +143,12 @@ def _method_doc(declaration: Declaration, rank: int | None, name: str) -> str:
     first = count - len(by_word)
     inputs, rest = [*call.args[:first], *by_word], call.args[first:]
     keywords = [k for k in call.keywords if k.arg not in declaration.inputs and k.value not in by_word]
-    leaves = ["x", "w"] if "weight" in declaration.inputs else ["x", "i"]
+    leaves = ["x", "w"] if declaration.convolution else ["x", "i"]
     lines = [">>> import numpy as np, halfulp as hu"]
     for at, (leaf, node) in enumerate(zip(leaves, inputs, strict=False)):
         still = ", requires_grad=False" if at and declaration.constant else ""
         lines.append(f">>> tape, {leaf} = {'hu.Tape()' if at == 0 else 'tape'}.leaf({ast.unparse(node)}{still})")
-    given = ["w", "None", "x"] if "weight" in declaration.inputs else leaves[:count]
+    given = ["w", "None", "x"] if declaration.convolution else leaves[:count]
     given += [ast.unparse(a) for a in rest] + [f"{k.arg}={ast.unparse(k.value)}" for k in keywords]
     lines += [f">>> tape, y = tape.{name}({', '.join(given)})", ">>> tape.value(y)"]
     keywords = [k for k in call.keywords if k.arg not in declaration.inputs]
@@ -169,11 +173,11 @@ def jax() -> str:
 
 def torch() -> str:
     """``halfulp/torch/_generated.py``: the functions with a rank, of everything but convolutions."""
-    chosen = [d for d in own() if "weight" not in d.inputs and not d.trailing]
+    chosen = [d for d in own() if not d.convolution and not d.trailing]
     records = "\n".join(f"from halfulp.records import {d.record.__name__}" for d in chosen)
     words = sorted(name for d in chosen for name in (d.names[1:] or d.names))
     parts = [
-        f'{MARK}"""The poolings on tensors, with the signatures of ``torch.nn.functional`` where it has them."""',
+        f'{MARK}"""The operators but convolutions on tensors, with the signatures of ``torch.nn.functional``."""',
         "from __future__ import annotations",
         "from typing import Any",
         "from torch import Tensor, fx",
@@ -229,7 +233,10 @@ def _tensor_example(declaration: Declaration, rank: int | None, name: str) -> st
 
     from halfulp.torch._bridge import functions
 
-    text = re.sub(r"np\.array\((\[.*?\])\)", r"torch.tensor([\1])", _source.example_of(declaration, rank))
+    text = _source.example_of(declaration, rank)
+    if declaration.several:  # has no channel axis
+        text = text.replace("np.array(", "torch.tensor(")
+    text = re.sub(r"np\.array\((\[.*?\])\)", r"torch.tensor([\1])", text)
     text = re.sub(r"np\.arange\(([\d.]+)\)\.reshape\(", r"torch.arange(\1).reshape(1, ", text)
     text = text.replace("np.ones(", "torch.ones(")
     result = eval(f"f({text})", {"torch": torch, "f": getattr(functions(declaration.record), name)})
@@ -243,7 +250,7 @@ def modules() -> str:
     chosen = [
         (d, rank, name)
         for d in own()
-        if "weight" not in d.inputs and not d.constant
+        if not d.several and not d.convolution and not d.constant
         for rank, name in zip(d.ranks or (None,), d.modules, strict=False)
     ]
     parts = [

@@ -74,6 +74,10 @@ CONSTRAINTS: dict[str, str] = {
     "C3": "groups is an integer >= 1 that divides the channels",
     "C4": "the weight's channels match the input's",
     "C5": "the bias is one vector with an element per output channel",
+    # Matrix products
+    "M1": "the factors of a matrix product have axes of the same inner size",
+    "M2": "the leading axes of a matrix product are equal, or 1 in one of the factors",
+    "M3": "the weight of a linear layer is (outputs, inputs), its bias (outputs)",
     # Transposed convolution
     "T1": "every output_padding is an integer >= 0 and smaller than the stride or the dilation",
     "T2": "every output size is at least 1",

@@ -242,6 +242,20 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.global_min_pool, (x,), (ndim, keepdims), settings, name)
 
+    def linear(
+        self, x: int, weight: int, bias: int | None = None, name: str | None = None, **settings: Any
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.linear`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
+        >>> tape, i = tape.leaf(np.array([[3.0, 4.0]]))
+        >>> tape, y = tape.linear(x, i)
+        >>> tape.value(y)
+        array([11.])
+        """
+        return self._applied(functional.linear, (x, weight, bias), (), settings, name)
+
     def lp_pool(
         self, x: int, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False,
         name: str | None = None, **settings: Any
@@ -270,6 +284,18 @@ class Builders(MathBuilders):
                [21.40093456, 25.33771892]])
         """
         return self._applied(functional.lp_pool2d, (x,), (norm_type, kernel_size, stride, ceil_mode), settings, name)
+
+    def matmul(self, x: int, other: int, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.matmul`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[1.0, 2.0]]))
+        >>> tape, i = tape.leaf(np.array([[3.0], [4.0]]))
+        >>> tape, y = tape.matmul(x, i)
+        >>> tape.value(y)
+        array([[11.]])
+        """
+        return self._applied(functional.matmul, (x, other), (), settings, name)
 
     def max_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from halfulp.autograd.operators.activation import Exp, Log, Relu, Sigmoid, Tanh
 from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
-from halfulp.autograd.operators.linear import Linear, Matmul
 from halfulp.autograd.operators.loss import CrossEntropy, LogSoftmax, MeanSquaredError
 from halfulp.autograd.operators.reduction import Mean, Sum
 from halfulp.autograd.operators.shape import Concatenate, Flatten, Index, Reshape, Transpose
@@ -152,32 +151,6 @@ class MathBuilders:
         array([9.])
         """
         return self.apply(Power(exponent), x, name=name)
-
-    def matmul(self, a: int, b: int, precision: str = "correct", name: str | None = None) -> tuple[Tape, int]:
-        """The matrix product, correctly rounded unless ``precision="fast"``.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, a = hu.Tape().leaf(np.array([[1.0, 2.0]]))
-        >>> tape, b = tape.leaf(np.array([[3.0], [4.0]]))
-        >>> tape, out = tape.matmul(a, b)
-        >>> tape.value(out)
-        array([[11.]])
-        """
-        return self.apply(Matmul(precision), a, b, name=name)
-
-    def linear(
-        self, x: int, weight: int, bias: int | None = None, precision: str = "correct", name: str | None = None
-    ) -> tuple[Tape, int]:
-        """x times weight (outer, inner) transposed, plus bias (outer) or None.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
-        >>> tape, w = tape.leaf(np.array([[3.0, 4.0]]))
-        >>> tape, out = tape.linear(x, w)
-        >>> tape.value(out)
-        array([11.])
-        """
-        return self.apply(Linear(precision), x, weight, bias, name=name)
 
     def sum(
         self, x: int, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, name: str | None = None

@@ -7,14 +7,19 @@ from typing import Any
 
 from halfulp import kernels
 from halfulp.autograd.operators._base import PullbackRule
-from halfulp.records import ConvolutionOperator, Operator
+from halfulp.records import Operator
 
 
 def native_vjp(op: Operator, primals: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, PullbackRule]:
     """The value and a pullback; a convolution's first layer, say, needs no cotangent of its input."""
-    if isinstance(op, ConvolutionOperator) and False in needs and kernels.supports(op) and not _exact(primals):
+    if _has_factors(op) and False in needs and kernels.supports(op) and not _exact(primals):
         return kernels.vjp(op, tuple(primals), tuple(needs))
     return op.vjp(*primals)
+
+
+def _has_factors(op: Operator) -> bool:
+    """Whether the operator has derivatives in several inputs, as convolutions and matrix products have."""
+    return op.arity > 1 + len(op.constants)
 
 
 def _exact(primals: Sequence[Any]) -> bool:

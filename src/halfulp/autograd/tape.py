@@ -297,7 +297,7 @@ def _check_absent(operator: Any, ids: tuple[int | None, ...], present: int) -> N
     if isinstance(operator, TapeOperator):
         least = len(ids) - operator.takes_bias
     else:
-        least = min(2, operator.arity) if isinstance(operator, Operator) else 1
+        least = (operator.required or min(2, operator.arity)) if isinstance(operator, Operator) else 1
     if present < least:
         rule = "must be the positions of nodes of this tape; only a bias may be None"
         raise TapeError(name, f"ids={ids}", rule, "E1")

@@ -10,8 +10,8 @@ from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.records import (
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, LpPool, MaxPool, MaxUnpool, MedianPool, MinPool, ModePool,
-    SmoothMaxPool, SumPool, Unfold
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, Linear, LpPool, Matmul, MaxPool, MaxUnpool, MedianPool, MinPool,
+    ModePool, SmoothMaxPool, SumPool, Unfold
 )
 
 __all__ = [
@@ -22,11 +22,11 @@ __all__ = [
     "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool",
     "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
-    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "global_min_pool3d", "linear", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool",
+    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d",
+    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d",
+    "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
@@ -40,7 +40,9 @@ _global_avg_pool = builder(GlobalAvgPool)
 _global_lp_pool = builder(GlobalLpPool)
 _global_max_pool = builder(GlobalMaxPool)
 _global_min_pool = builder(GlobalMinPool)
+_linear = builder(Linear)
 _lp_pool = builder(LpPool)
+_matmul = builder(Matmul)
 _max_pool = builder(MaxPool)
 _max_unpool = builder(MaxUnpool)
 _median_pool = builder(MedianPool)
@@ -570,6 +572,18 @@ def global_min_pool3d(
     return value(_global_min_pool(3, keepdims, ties, nan), input, out)
 
 
+def linear(input: Any, weight: Any, bias: Any = None, *, precision: str = "correct", out: Any = None) -> Any:
+    """``input`` times the transposed ``weight`` plus ``bias``, correctly rounded unless ``precision="fast"``.
+
+    ``input`` is (…, inputs), ``weight`` (outputs, inputs), ``bias`` (outputs) or None. ``out`` is an array of the
+    output's shape and element type that gets the values, and is returned.
+
+    >>> linear(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
+    return _linear(None, precision)(input, weight, bias, out=out)
+
+
 def lp_pool(
     input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
     dilation: Any = 1, out: Any = None
@@ -620,6 +634,18 @@ def lp_pool3d(
     array([[[11.83215957]]])
     """
     return value(_lp_pool(3, kernel_size, norm_type, stride, padding, dilation, ceil_mode), input, out)
+
+
+def matmul(input: Any, other: Any, *, precision: str = "correct", out: Any = None) -> Any:
+    """The matrix product of the last two axes, correctly rounded unless ``precision="fast"``.
+
+    Leading axes are broadcast; a vector is a row on the left and a column on the right. ``out`` is an array of the
+    output's shape and element type that gets the values, and is returned.
+
+    >>> matmul(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    return _matmul(None, precision)(input, other, out=out)
 
 
 def max_pool(

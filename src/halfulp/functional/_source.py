@@ -90,7 +90,7 @@ def signature(declaration: Declaration, rank: int | None, annotation: str = "Any
 
 def takes_rank(declaration: Declaration) -> bool:
     """Whether the form without a suffix asks for the rank: nothing else says it."""
-    return declaration.rank_field == "ndim" and "weight" not in declaration.inputs
+    return declaration.rank_field == "ndim" and not declaration.convolution
 
 
 def literal(default: Any) -> str:

@@ -92,9 +92,22 @@ def _out_of_groups(op: Any, a: Any, role: str, size: int) -> Any:
     return a.reshape((size, -1, *a.shape[1:]))
 
 
+def _one_by_one(primitive: Any, arguments: Any, dims: Any, op: Operator, **parameters: Any) -> tuple[list[Any], Any]:
+    """A call for each element, so that every one has the bits of a call of its own."""
+    size, fronted = _fronted(arguments, dims)
+    found = []
+    for i in range(size):
+        own = [a if d is None else a[i] for a, d in zip(fronted, dims, strict=True)]
+        found.append(_listed(bind(primitive, *own, op=op, **parameters)))
+    results = [jnp.stack(parts) for parts in zip(*found, strict=True)]
+    return results, [0] * len(results)
+
+
 def _install(primitive: Any) -> None:
     def rule(arguments: Any, dims: Any, *, op: Operator, **parameters: Any) -> Any:
-        if op.arity == 3:
+        if op.required is not None:
+            results, axes = _one_by_one(primitive, arguments, dims, op, **parameters)
+        elif op.arity == 3:
             results, axes = _convolution(primitive, arguments, dims, op, **parameters)
         else:
             size, batched = _all_batched(arguments, dims)

@@ -13,11 +13,11 @@ __all__ = [
     "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool",
     "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
     "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
-    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "global_min_pool3d", "linear", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool",
+    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d",
+    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d",
+    "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
@@ -60,10 +60,12 @@ global_min_pool = bridged(functional.global_min_pool, ("input",))
 global_min_pool1d = bridged(functional.global_min_pool1d, ("input",))
 global_min_pool2d = bridged(functional.global_min_pool2d, ("input",))
 global_min_pool3d = bridged(functional.global_min_pool3d, ("input",))
+linear = bridged(functional.linear, ("input", "weight", "bias"))
 lp_pool = bridged(functional.lp_pool, ("input",))
 lp_pool1d = bridged(functional.lp_pool1d, ("input",))
 lp_pool2d = bridged(functional.lp_pool2d, ("input",))
 lp_pool3d = bridged(functional.lp_pool3d, ("input",))
+matmul = bridged(functional.matmul, ("input", "other"))
 max_pool = bridged(functional.max_pool, ("input",))
 max_pool1d = bridged(functional.max_pool1d, ("input",))
 max_pool2d = bridged(functional.max_pool2d, ("input",))

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from halfulp import kernels
 from halfulp.dispatch import indices
 from halfulp.jax._codec import decode
 from halfulp.kernels._convolution import call_of
@@ -50,8 +51,13 @@ def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[
     if op.arity == 1 or op.constants:
         *points, t = inputs
         return np.asarray(op.jvp(points, (t, *(None for _ in op.constants)))[1])
-    x, weight, *given = inputs
-    tangents = iter(given)
+    if op.required is not None:
+        count = len(inputs) - sum(which)
+        given = iter(inputs[count:])
+        directions = [next(given) if flag else None for flag in which]
+        return np.asarray(op.jvp(tuple(inputs[:count]), tuple(directions[:count]))[1])
+    x, weight, *rest = inputs
+    tangents = iter(rest)
     dx, dweight, dbias = (next(tangents) if flag else None for flag in which)
     products = [(a, w) for a, w in ((dx, weight), (x, dweight)) if a is not None and w is not None]
     if products:
@@ -66,6 +72,9 @@ def _cotangents(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> tuple
         *points, g = inputs
         found: tuple[Any, ...] = op.vjp(*points)[1](g)
         return found
+    if op.required is not None:
+        *points, g = inputs
+        return tuple(kernels.vjp(op, tuple(points), tuple(which))[1](g))
     x, weight, g = inputs
     call = call_of(op, (x, weight))
     return (

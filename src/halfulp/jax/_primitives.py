@@ -56,7 +56,7 @@ def tangent(op: Operator, primals: Sequence[Any], tangents: Sequence[Any]) -> An
         return forward(op, tangents[0])
     which = tuple(t is not None for t in tangents)
     given = [t for t in tangents if t is not None]
-    return bind(tangent_p, *primals[: _kept(op)], *given, op=op, which=_full(op, which))
+    return bind(tangent_p, *primals[: kept(op, primals)], *given, op=op, which=_full(op, which))
 
 
 def cotangents(op: Operator, primals: Sequence[Any], g: Any, which: Sequence[bool]) -> list[Any]:
@@ -64,13 +64,13 @@ def cotangents(op: Operator, primals: Sequence[Any], g: Any, which: Sequence[boo
     which = _full(op, tuple(which))
     if is_linear(op):
         return [bind(spread_p, g, op=op, shape=tuple(primals[0].shape))]
-    found = iter(bind(cotangent_p, *primals[: _kept(op)], g, op=op, which=which))
+    found = iter(bind(cotangent_p, *primals[: kept(op, primals)], g, op=op, which=which))
     return [next(found) if flag else None for flag in which]
 
 
-def _kept(op: Operator) -> int:
-    """How many inputs a derivative depends on: never the bias."""
-    return min(op.arity, 2)
+def kept(op: Operator, primals: Sequence[Any]) -> int:
+    """How many inputs a derivative gets: not the bias of a convolution, which no derivative depends on."""
+    return len(primals) if op.required is not None else min(op.arity, 2)
 
 
 def _full(op: Operator, which: tuple[bool, ...]) -> tuple[bool, ...]:
@@ -110,14 +110,15 @@ def _forward_type(*avals: Any, op: Operator) -> ShapedArray:
 
 
 def _tangent_type(*avals: Any, op: Operator, which: tuple[bool, ...]) -> ShapedArray:
-    return _like(avals[0], op.output_shape(*(a.shape for a in avals[: _kept(op)])))
+    points = avals[: len(avals) - sum(which)]
+    return _like(avals[0], op.output_shape(*(a.shape for a in points)))
 
 
 def _cotangent_type(*avals: Any, op: Operator, which: tuple[bool, ...]) -> list[ShapedArray]:
-    shapes = [a.shape for a in avals[: _kept(op)]]
-    if op.arity == 3:
+    shapes = [a.shape for a in avals[:-1]]
+    if op.arity == 3 and op.required is None:
         shapes.append((avals[-1].shape[-op.ndim - 1],))  # type: ignore[attr-defined]  # a convolution has a rank
-    return [_like(avals[0], shape) for shape, flag in zip(shapes, which, strict=True) if flag]
+    return [_like(avals[0], shape) for shape, flag in zip(shapes, which, strict=False) if flag]
 
 
 def _spread_type(g: Any, *, op: Operator, shape: tuple[int, ...]) -> ShapedArray:

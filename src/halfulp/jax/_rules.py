@@ -72,9 +72,9 @@ def _forward_transpose(g: Any, *inputs: Any, op: Operator) -> list[Any]:
 
 def _split(op: Operator, arguments: Sequence[Any], which: Sequence[bool]) -> tuple[list[Any], list[Any]]:
     """(primals, one tangent or None for each input) of a tangent's arguments."""
-    kept = min(op.arity, 2)
-    given = iter(arguments[kept:])
-    return list(arguments[:kept]), [next(given) if flag else None for flag in which]
+    count = len(arguments) - sum(which)
+    given = iter(arguments[count:])
+    return list(arguments[:count]), [next(given) if flag else None for flag in which]
 
 
 def _tangent_jvp(
@@ -153,7 +153,7 @@ def _cotangent_transpose(given: Sequence[Any], *arguments: Any, op: Any, which: 
         if all(value is None for value in pulled):
             return [None] * len(points) + [ad.Zero(g.aval)]
         return [None] * len(points) + [tangent(op, points, pulled)]
-    results: list[Any] = [None, None, None]
+    results: list[Any] = [None] * (len(points) + 1)
     for place, other in ((0, 1), (1, 0)):
         if not ad.is_undefined_primal(points[place]):
             continue

@@ -20,6 +20,7 @@ from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.conv_transpose import ConvTranspose
 from halfulp.records.fractional_max_pool import FractionalMaxPool
 from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
+from halfulp.records.linear import Linear, Matmul
 from halfulp.records.lp_pool import GlobalLpPool, LpPool
 from halfulp.records.max_pool import MaxPool
 from halfulp.records.max_unpool import MaxUnpool
@@ -50,7 +51,9 @@ __all__ = [
     "GlobalMinPool",
     "GlobalOperator",
     "Interpreter",
+    "Linear",
     "LpPool",
+    "Matmul",
     "MaxPool",
     "MaxUnpool",
     "MedianPool",

@@ -86,6 +86,8 @@ class Operator:
 
     arity: ClassVar[int] = 1
     """How many inputs the operator takes; a convolution's bias may be None or left out."""
+    required: ClassVar[int | None] = None
+    """How many of the inputs may not be None, where that is not said by the arity of a pooling or convolution."""
     input_names: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
     constants: ClassVar[tuple[str, ...]] = ()
     """The inputs, all of them at the end, that have no derivative and an element type of their own."""

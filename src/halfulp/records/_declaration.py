@@ -121,6 +121,16 @@ class Declaration:
         return str(getattr(self.record, "base_name", self.record.__name__.lower()))
 
     @property
+    def convolution(self) -> bool:
+        """Whether it is a convolution: a weight, and a rank that the weight fixes."""
+        return self.rank_field == "ndim" and "weight" in self.inputs
+
+    @property
+    def several(self) -> bool:
+        """Whether it has derivatives in several inputs, or inputs that may be absent, and is no convolution."""
+        return self.record.required is not None
+
+    @property
     def has_ties(self) -> bool:
         """Whether the record has a rule for ties: it selects the largest or smallest cell."""
         return any(f.name == "ties" for f in fields(self.record))

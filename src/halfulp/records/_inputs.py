@@ -37,6 +37,9 @@ def as_arrays(op: Operator, inputs: Sequence[Any]) -> tuple[Array | None, ...]:
     takes = "one input" if op.arity == 1 else "x, weight and optionally a bias"
     if op.constants:
         takes = " and ".join(op.input_names)
+    if op.required is not None:
+        least, more = op.required, op.input_names[op.required : op.arity]
+        takes = " and ".join(op.input_names[:least]) + (f" and optionally {', '.join(more)}" if more else "")
     if not least <= len(inputs) <= op.arity:
         raise ShapeError(op.name, f"{len(inputs)} inputs", f"takes {takes}", "I3")
     for name, value in zip(op.input_names, inputs[:least], strict=False):
@@ -107,7 +110,8 @@ def as_tangents(op: Operator, primals: Sequence[Array | None], tangents: Sequenc
             out.append(None)
             continue
         if primal is None:
-            raise ShapeError(op.name, "a tangent for an absent bias", "must be None", "I4")
+            absent = op.input_names[len(out)]
+            raise ShapeError(op.name, f"a tangent for an absent {absent}", "must be None", "I4")
         if len(out) >= op.arity - len(op.constants):
             name = op.input_names[len(out)]
             raise ShapeError(op.name, f"a tangent for {name}", f"must be None: {name} have no derivative", "I4")

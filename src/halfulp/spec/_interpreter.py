@@ -26,6 +26,7 @@ from halfulp.spec import (
     conv_transpose,
     fractional_max_pool,
     global_pool,
+    linear,
     lp_pool,
     max_pool,
     max_unpool,
@@ -91,6 +92,8 @@ register(records.LpPool, lp_pool.RULE)
 register(records.GlobalLpPool, lp_pool.GLOBAL_RULE)
 register(records.Conv, conv)
 register(records.ConvTranspose, conv_transpose)
+register(records.Linear, linear.LinearRule)
+register(records.Matmul, linear.MatmulRule)
 
 
 def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:

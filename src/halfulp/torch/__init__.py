@@ -55,5 +55,7 @@ __all__ = [
 ]
 
 for _name in __all__:
-    if _name.islower() and _name.endswith(("1d", "2d", "3d", "fold")):  # the functions, for torch.fx.symbolic_trace
+    if _name in _names or (
+        _name.islower() and _name.endswith(("1d", "2d", "3d", "fold"))
+    ):  # the functions, for torch.fx.symbolic_trace
         _torch.fx.wrap(_name)

@@ -20,6 +20,7 @@ from halfulp.records._missing import INTEGERS, dtype_name
 from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank
+from halfulp.torch._several import Several
 
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?"}
@@ -124,13 +125,14 @@ def _schema_and_maker(declaration: Declaration, names: tuple[str, ...]) -> tuple
     return ", ".join(f"{_type(name, types, name in defaults)} {name}" for name in names), made
 
 
-_bridges: dict[Any, Bridge] = {}
+_bridges: dict[Any, Any] = {}
 
 
-def bridge_of(record: type[Operator]) -> Bridge:
+def bridge_of(record: type[Operator]) -> Any:
     """The bridge of an operator; its operators are registered with PyTorch once."""
     if record not in _bridges:
-        _bridges[record] = Bridge(record)
+        declaration = declaration_of(record)
+        _bridges[record] = Several(declaration) if declaration.several else Bridge(record)
     return _bridges[record]
 
 
@@ -148,7 +150,7 @@ def functions(record: type[Operator]) -> SimpleNamespace:
     return SimpleNamespace(**{name: _form(bridge, declaration, plain[name], rank) for name, rank in ranks.items()})
 
 
-def _form(bridge: Bridge, declaration: Declaration, function: Any, rank: int) -> Any:
+def _form(bridge: Any, declaration: Declaration, function: Any, rank: int) -> Any:
     by_field = {p.field: p.name for p in declaration.parameters}
     names = [by_field[field] for field in bridge.fields]
     signature = inspect.signature(function)

@@ -1,0 +1,272 @@
+"""Operators with derivatives in several inputs on tensors: matrix products, normalisations, losses.
+
+Each is a family of three registered operators: the value, ``…_push(points, directions)``, the derivative along
+directions, and ``…_pull(points, cotangent, which)``, what the output's cotangent hands back to one input. They are each
+other's transposes, and how they change with the points is what the record's declaration says, so the family is closed
+under differentiation. Any input but the first may be absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import lru_cache, reduce
+from operator import add
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
+
+from halfulp import kernels
+from halfulp.errors import HalfulpError
+from halfulp.numbers import factors
+from halfulp.records import Declaration, Operator
+from halfulp.torch._arguments import hashable
+from halfulp.torch._errors import as_torch_error
+from halfulp.torch._library import Context, define
+from halfulp.torch._tensors import as_array, direct, in_format_of
+
+_SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?", "Axes": "int[]?"}
+_SCHEMA |= {"Sizes": "int[]", "float | None": "float?"}
+_base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
+
+
+class Several:
+    """The functions of one operator; a call gives the rank (None), the tensors, and the record's fields in order."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        record = declaration.record
+        chosen = [f for f in fields(record) if f.name not in declaration.hidden]
+        self.name, self.curvature, self.count = declaration.name, declaration.curvature, declaration.arity
+        self.fields = tuple(f.name for f in chosen)
+        self.differentiable = declaration.differentiable
+        self._makers = [_MAKERS.get(str(f.type), _as_given) for f in chosen]
+
+        @lru_cache(maxsize=1024, typed=True)
+        def made(*parameters: Any) -> Operator:
+            return record(**dict(zip(self.fields, parameters, strict=True)))
+
+        self.record: Callable[..., Any] = made
+        self.schema = "".join(f", {_SCHEMA.get(str(f.type), 'float')} {f.name}" for f in chosen)
+        self._define(declaration.inputs)
+
+    def _define(self, names: Sequence[str]) -> None:
+        points = ", ".join(f"Tensor{'?' if i else ''} {name}" for i, name in enumerate(names))
+        directions = ", ".join(f"Tensor? d_{name}" for name in names)
+        self.value = define(
+            self.name,
+            f"({points}{self.schema}) -> Tensor",
+            cpu=self._value_cpu,
+            fake=self._value_fake,
+            backward=self._value_backward,
+            jvp=lambda context, *t: self.push(*context.tensors, *t, *context.parameters),
+            vmap=self._looped("value", self.count),
+            tensors=self.count,
+        )
+        self.push = define(
+            f"{self.name}_push",
+            f"({points}, {directions}{self.schema}) -> Tensor",
+            cpu=self._push_cpu,
+            fake=lambda *a: self._value_fake(*a[: self.count], *a[2 * self.count :]),
+            backward=self._push_backward,
+            jvp=self._push_jvp,
+            vmap=self._looped("push", 2 * self.count),
+            tensors=2 * self.count,
+        )
+        self.pull = define(
+            f"{self.name}_pull",
+            f"({points}, Tensor cotangent, int which{self.schema}) -> Tensor",
+            cpu=self._pull_cpu,
+            fake=lambda *a: torch.empty_like(a[a[self.count + 1]], memory_format=torch.contiguous_format),
+            backward=self._pull_backward,
+            jvp=self._pull_jvp,
+            vmap=self._looped("pull", self.count + 1),
+            tensors=self.count + 1,
+        )
+
+    def __call__(self, ndim: int | None, tensors: tuple[Any, ...], return_indices: bool, *values: Any) -> Tensor:
+        """The operator on tensors."""
+        parameters = tuple(make(value) for make, value in zip(self._makers, values, strict=True))
+        for tensor in tensors[:1]:
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"{self.name}: input must be a torch.Tensor, not {type(tensor).__name__}")
+        output: Tensor
+        if not direct(*tensors):
+            output = self.value(*tensors, *parameters)
+            return output
+        try:
+            if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+                output = Eager.apply(self, parameters, *tensors)
+                return output
+            return in_format_of(tensors[0], self._made(parameters)(*self._arrays(tensors)))
+        except HalfulpError as error:
+            raise as_torch_error(error) from None
+
+    def _made(self, parameters: Sequence[Any]) -> Any:
+        return self.record(*map(hashable, parameters))
+
+    def _arrays(self, tensors: Sequence[Any]) -> list[Any]:
+        return [None if tensor is None else as_array(self.name, tensor) for tensor in tensors]
+
+    # Kernels
+
+    def _value_cpu(self, *arguments: Any) -> Tensor:
+        points, parameters = arguments[: self.count], arguments[self.count :]
+        return in_format_of(points[0], self._made(parameters)(*self._arrays(points)))
+
+    def _value_fake(self, *arguments: Any) -> Tensor:
+        points, parameters = arguments[: self.count], arguments[self.count :]
+        shapes = (None if point is None else tuple(point.shape) for point in points)
+        x, shape = points[0], self._made(parameters).output_shape(*shapes)
+        wanted = torch.contiguous_format
+        if len(shape) == x.dim():
+            from halfulp.torch._tensors import memory_format
+
+            wanted = memory_format(x)
+        return torch.empty(tuple(shape), dtype=x.dtype, device=x.device, memory_format=wanted)
+
+    def _push_cpu(self, *arguments: Any) -> Tensor:
+        points, directions = arguments[: self.count], arguments[self.count : 2 * self.count]
+        op = self._made(arguments[2 * self.count :])
+        return in_format_of(points[0], op.jvp(tuple(self._arrays(points)), tuple(self._arrays(directions)))[1])
+
+    def _pull_cpu(self, *arguments: Any) -> Tensor:
+        *points, g, which = arguments[: self.count + 2]
+        op = self._made(arguments[self.count + 2 :])
+        wanted = tuple(i == which for i in range(self.count))
+        pulled = kernels.vjp(op, tuple(self._arrays(points)), wanted)[1](as_array(self.name, g))[which]
+        return in_format_of(points[which], pulled).contiguous()
+
+    # Derivative rules
+
+    def _pulled(self, context: Context, points: Sequence[Any], g: Tensor, needs: Sequence[bool]) -> list[Any]:
+        return [
+            self.pull(*points, g, i, *context.parameters[-len(self.fields) :] if self.fields else ()) if need else None
+            for i, need in enumerate(needs)
+        ]
+
+    def _calculus(self, context: Context) -> TorchCalculus:
+        return TorchCalculus(self, context.parameters[len(context.parameters) - len(self.fields) :])
+
+    def _bent(self, context: Context, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> Any:
+        terms = self.curvature.cotangent(self._calculus(context), points, g, moved, which)
+        return reduce(add, terms) if terms else None
+
+    def _value_backward(self, context: Context, g: Tensor) -> tuple[Any, ...]:
+        return tuple(self._pulled(context, context.tensors, g, context.needs))
+
+    def _push_backward(self, context: Context, u: Tensor) -> tuple[Any, ...]:
+        points, directions = context.tensors[: self.count], context.tensors[self.count :]
+        moving, turning = context.needs[: self.count], context.needs[self.count :]
+        bent = [self._bent(context, points, u, directions, i) if need else None for i, need in enumerate(moving)]
+        return *bent, *self._pulled(context, points, u, turning)
+
+    def _push_jvp(self, context: Context, *tangents: Any) -> Any:
+        points, directions = context.tensors[: self.count], context.tensors[self.count :]
+        moved, turned = tangents[: self.count], tangents[self.count :]
+        terms = self.curvature.tangent(self._calculus(context), points, directions, moved)
+        if any(t is not None for t in turned) or not terms:
+            terms = [self.push(*points, *turned, *context.parameters), *terms]
+        return reduce(add, terms)
+
+    def _pull_backward(self, context: Context, u: Tensor) -> tuple[Any, ...]:
+        *points, g = context.tensors
+        which, *parameters = context.parameters
+        along = [u if i == which else None for i in range(self.count)]
+        bent = [self._bent(context, points, g, along, i) if need else None for i, need in enumerate(context.needs[:-1])]
+        return *bent, self.push(*points, *along, *parameters) if context.needs[-1] else None
+
+    def _pull_jvp(self, context: Context, *tangents: Any) -> Any:
+        (*points, g), (*moved, dg) = context.tensors, tangents
+        which = context.parameters[0]
+        bent = self._bent(context, points, g, moved, which)
+        if dg is None:
+            return torch.zeros_like(points[which]) if bent is None else bent
+        pulled = self.pull(*points, dg, *context.parameters)
+        return pulled if bent is None else pulled + bent
+
+    def _looped(self, which: str, count: int) -> Callable[..., tuple[Any, Any]]:
+        """The batching rule: one call for each element, so that every one has the bits of a call of its own."""
+
+        def rule(info: Any, axes: Any, *arguments: Any) -> tuple[Any, Any]:
+            results = []
+            for i in range(info.batch_size):
+                pairs = zip(arguments[:count], axes[:count], strict=True)
+                own = [t if t is None or axis is None else t.select(axis, i) for t, axis in pairs]
+                results.append(getattr(self, which)(*own, *arguments[count:]))
+            return torch.stack(results), 0
+
+        return rule
+
+
+class Eager(_base):  # type: ignore[misc]
+    """The direct way with a gradient: keeps the record's own pullback."""
+
+    @staticmethod
+    def forward(ctx: Any, family: Several, parameters: tuple[Any, ...], *points: Any) -> Tensor:
+        ctx.family, ctx.parameters = family, parameters
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*points)
+        wanted = tuple(ctx.needs_input_grad[2:])
+        op = family._made(parameters)
+        output, ctx.pullback = kernels.vjp(op, tuple(family._arrays(points)), wanted)
+        return in_format_of(points[0], output)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None) -> Any:
+        family, points = ctx.family, ctx.saved_tensors  # reading them tells whether an input was changed in place
+        if g is None:
+            return (None,) * (2 + family.count)
+        batched = torch._C._functorch.is_legacy_batchedtensor(g)
+        if direct(g) and not batched and not torch.is_grad_enabled():
+            found = ctx.pullback(as_array(family.name, g))
+            pairs = zip(points, found, strict=True)
+            return None, None, *(None if c is None else in_format_of(point, c) for point, c in pairs)
+        context = Context(points, ctx.parameters, ctx.needs_input_grad[2:])
+        return None, None, *family._value_backward(context, g)
+
+
+class TorchCalculus:
+    """An operator's value, push and pull as registered operators."""
+
+    def __init__(self, family: Several, parameters: Sequence[Any]) -> None:
+        self.family, self.parameters = family, parameters
+        self.op = family._made(parameters)
+
+    def _filled(self, values: Sequence[Any]) -> list[Any]:
+        return [*values, *(None,) * (self.family.count - len(values))]
+
+    def value(self, points: Sequence[Any]) -> Any:
+        return self.family.value(*self._filled(points), *self.parameters)
+
+    def push(self, points: Sequence[Any], directions: Sequence[Any]) -> Any:
+        return self.family.push(*self._filled(points), *self._filled(directions), *self.parameters)
+
+    def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
+        return self.family.pull(*self._filled(points), g, which, *self.parameters)
+
+    def nonzero(self, x: Any) -> Any:
+        return torch.where(x == 0, torch.ones_like(x), x)
+
+    def ones(self, x: Any) -> Any:
+        return torch.ones_like(x)
+
+    def scaled(self, x: Any, factor: Any) -> Any:
+        for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
+            x = x * part
+        return x
+
+
+def _as_given(value: Any) -> Any:
+    return value
+
+
+def _axes(value: Any) -> Any:
+    """Axes or sizes as a list of integers, None for all."""
+    if value is None:
+        return None
+    return tuple(int(v) for v in value) if hasattr(value, "__len__") else (int(value),)
+
+
+_MAKERS = {"Axes": _axes, "Sizes": _axes}
