@@ -89,6 +89,12 @@ class Dispatch:
 
         return output, pullback
 
+    def picture(self, op: Operator) -> str | None:
+        """An SVG for notebooks; drawing is imported with the first one."""
+        from halfulp.drawing import example_svg
+
+        return example_svg(op)
+
 
 def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -> tuple[Any, Any]:
     """The value of a hard max, in ``out`` if that is given, and the flat index of the cell that gives it."""

@@ -38,6 +38,8 @@ class Interpreter(Protocol):
 
     def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]: ...
 
+    def picture(self, op: Operator) -> str | None: ...
+
 
 class _NotInstalled:
     """Stands in until a layer above installs an interpreter, which ``import halfulp`` does."""
@@ -146,6 +148,11 @@ class Operator:
             text = _compact(field.name, value)
             shown.append(text if position == 0 else f"{field.name}={text}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _repr_svg_(self) -> str | None:
+        """The picture that a notebook shows: the operator on a small input. None means that there is only the text."""
+        picture: str | None = _interpreter.picture(self)
+        return picture
 
     def _is_default(self, name: str, value: Any, default: Any) -> bool:
         if default is MISSING:

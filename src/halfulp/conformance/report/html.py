@@ -15,7 +15,22 @@ from halfulp.conformance.severity import SEVERITIES, severity
 from halfulp.conformance.summary import Cell, Finding
 from halfulp.conformance.verdict import ASPECTS
 
-__all__ = ["to_html", "write_html"]
+__all__ = ["to_fragment", "to_html", "write_html"]
+
+_NOTEBOOK = "".join(  # scoped: a notebook has one style sheet for everything in it
+    f".halfulp-check {rule}"
+    for rule in (
+        "ul{list-style:none;padding:0}",
+        "li{border-left:4px solid;padding:2px 8px;margin:4px 0}",
+        "li.good,.right{color:#168a5f}",
+        "li.bad{color:#c8343a}",
+        "td,th{text-align:left}",
+        ".none{opacity:.6}",
+        ".tag{display:inline-block;min-width:5.5em}",
+        "dl.answers{display:grid;grid-template-columns:max-content 1fr;gap:0 1em}",
+        ".copy{display:none}",
+    )
+)
 
 
 def to_html(result: Result) -> str:
@@ -44,6 +59,13 @@ def to_html(result: Result) -> str:
             f"<script>\n{_asset('page.js')}</script>\n</body>\n</html>\n",
         ]
     )
+
+
+def to_fragment(result: Result) -> str:
+    """What a notebook shows: the verdicts, the comparison and the findings, without scripts or filters."""
+    chips = "".join(_chip(result, subject) for subject in result.subjects)
+    parts = [_comparison(result), *(_findings(result, subject) for subject in result.subjects)]
+    return f"<div class='halfulp-check'><style>{_NOTEBOOK}</style><ul>{chips}</ul>{''.join(parts)}</div>"
 
 
 def write_html(result: Result, path: Path) -> None:

@@ -175,3 +175,9 @@ class Result:
     def names(self) -> Iterable[str]:
         """The subjects' names."""
         return (subject.name for subject in self.subjects)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: verdicts, comparison, and every finding with its script."""
+        from halfulp.conformance.report.html import to_fragment
+
+        return to_fragment(self)

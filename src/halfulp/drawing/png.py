@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from halfulp.cli.drawing.canvas import Canvas, Line, Rectangle, Words
+from halfulp.drawing.canvas import Canvas, Line, Rectangle, Words
 
 __all__ = ["write_png"]
 
@@ -42,11 +42,7 @@ def _draw(axes: Any, shape: Rectangle | Line | Words, order: int) -> None:
         patch.set_linestyle("--" if shape.dashed else "-")
         axes.add_patch(patch)
     elif isinstance(shape, Line):
-        axes.plot(
-            [shape.x1, shape.x2], [shape.y1, shape.y2], color=shape.stroke, linewidth=points, alpha=0.75, zorder=order
-        )
-        if shape.arrow:
-            axes.plot([shape.x2], [shape.y2], "o", color=shape.stroke, markersize=5 * points, zorder=order)
+        axes.plot([shape.x1, shape.x2], [shape.y1, shape.y2], color=shape.stroke, linewidth=1.3 * points, zorder=order)
     else:
         axes.text(
             shape.x,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from halfulp.cli.drawing.canvas import Canvas, Line, Rectangle, Words
+from halfulp.drawing.canvas import Canvas, Line, Rectangle, Words
 
 __all__ = ["to_svg"]
 
@@ -26,12 +26,9 @@ def _shape(shape: Rectangle | Line | Words) -> str:
             f'fill="{shape.fill}" stroke="{shape.stroke}" stroke-width="{shape.thickness:g}"{dashes}/>'
         )
     if isinstance(shape, Line):
-        line = (
-            f'<line x1="{shape.x1:g}" y1="{shape.y1:g}" x2="{shape.x2:g}" y2="{shape.y2:g}" stroke="{shape.stroke}" '
-            'stroke-width="1.3" stroke-opacity="0.75"/>'
-        )
-        return line + (
-            f'<circle cx="{shape.x2:g}" cy="{shape.y2:g}" r="3" fill="{shape.stroke}"/>' if shape.arrow else ""
+        return (
+            f'<line x1="{shape.x1:g}" y1="{shape.y1:g}" x2="{shape.x2:g}" y2="{shape.y2:g}" '
+            f'stroke="{shape.stroke}" stroke-width="1.3"/>'
         )
     anchor = "middle" if shape.centred else "start"
     weight = ' font-weight="600"' if shape.bold else ""

@@ -1,1 +1,0 @@
-"""Pictures of one operator on one small input: as text, SVG and PNG, all from one scene."""

@@ -1,0 +1,47 @@
+"""`halfulp explain` and `completion`."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from halfulp.cli import main
+from halfulp.errors import CONSTRAINTS
+
+
+@pytest.mark.parametrize("label", list(CONSTRAINTS))
+def test_every_label_is_explained(label: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"[{label.lower()}]"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{label}  {CONSTRAINTS[label]}")
+    if ">>>" in out:
+        assert out.rstrip().endswith(f"[{label}]")  # the example breaks this very constraint
+
+
+def test_explain_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {label:3} {rule}" in out for label, rule in CONSTRAINTS.items())
+
+
+def test_explain_refuses_an_unknown_label(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "Z9"]) == 2
+    assert "there is no constraint Z9; labels are W1, " in capsys.readouterr().err
+
+
+def test_bash_completes_operators_and_subjects(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    ask = 'COMP_WORDS=(halfulp check --op conv); COMP_CWORD=3; _halfulp; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["conv", "conv_transpose"]
+    ask = 'COMP_WORDS=(halfulp check --jo); COMP_CWORD=2; _halfulp; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["--jobs", "--journal"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "torch-channels-last" in capsys.readouterr().out
