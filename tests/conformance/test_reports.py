@@ -346,3 +346,13 @@ def test_a_terminal_without_unicode_gets_ascii(encoding: str) -> None:
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"passes: every answer is right" in done.stdout
+
+
+def test_a_notebook_shows_verdicts_comparison_and_findings(result: Result) -> None:
+    html = result._repr_html_()
+    assert html.count("<li class='chip") == len(result.subjects)
+    assert "<table class='compare'>" in html
+    found = sum(len(subject.findings()) for subject in result.subjects)
+    assert html.count("<details class='finding'") == found > 0
+    assert "<script" not in html
+    assert "<dt>want</dt>" in html
