@@ -20,6 +20,7 @@ _KINDS = {
     "string": (AttributeProto.STRING, "s"),
     "ints": (AttributeProto.INTS, "ints"),
     "floats": (AttributeProto.FLOATS, "floats"),
+    "strings": (AttributeProto.STRINGS, "strings"),
     "tensor": (AttributeProto.TENSOR, "t"),
     "graph": (AttributeProto.GRAPH, "g"),
 }
@@ -85,6 +86,14 @@ class Node:
         value = self._take(name, "string", default.encode())
         try:
             return str(value.decode())
+        except UnicodeDecodeError as error:
+            raise self.refusal(name, "is not text") from error
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """A list of strings, or None if it is not given."""
+        value = self._take(name, "strings", None)
+        try:
+            return None if value is None else tuple(item.decode() for item in value)
         except UnicodeDecodeError as error:
             raise self.refusal(name, "is not text") from error
 

@@ -8,7 +8,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from halfulp.onnx._node import Node
-from halfulp.onnx.operators import arithmetic, comparison, control, indexing, making, movement, quantized, reduction
+from halfulp.onnx.operators import (
+    arithmetic,
+    comparison,
+    control,
+    indexing,
+    making,
+    movement,
+    quantized,
+    recurrent,
+    reduction,
+)
 from halfulp.onnx.operators.convolution import conv, conv_transpose
 from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
 from halfulp.onnx.operators.linear import gemm, matmul
@@ -75,7 +85,9 @@ _ARITHMETIC: dict[str, Builder] = {
     "Ceil": arithmetic.unary(arithmetic.ceil),
     "Div": arithmetic.div,
     "Floor": arithmetic.unary(arithmetic.floor),
+    "GRU": recurrent.gru,
     "HardSigmoid": arithmetic.hard_sigmoid,
+    "LSTM": recurrent.lstm,
     "LeakyRelu": arithmetic.leaky_relu,
     "Max": arithmetic.extreme(largest=True),
     "Mean": arithmetic.mean,
@@ -83,6 +95,7 @@ _ARITHMETIC: dict[str, Builder] = {
     "Mod": arithmetic.mod,
     "Neg": arithmetic.unary(np.negative, lambda x: np.full(x.shape, -1)),
     "PRelu": arithmetic.prelu,
+    "RNN": recurrent.rnn,
     "Reciprocal": arithmetic.reciprocal,
     "ReduceL1": reduction.reduction(reduction.rows_l1),
     "ReduceL2": reduction.reduction(reduction.rows_l2),

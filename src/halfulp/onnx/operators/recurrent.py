@@ -1,0 +1,241 @@
+"""LSTM, GRU and RNN, step by step: the sum of a gate is rounded once, and so is every function and product after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfulp.autograd import apply, ops
+from halfulp.autograd.scalars import full
+from halfulp.autograd.traced import strip
+from halfulp.onnx._node import Node
+from halfulp.onnx.operators._moving import integers
+from halfulp.onnx.operators.elementwise import Clip
+from halfulp.onnx.operators.movement import where
+
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {"sigmoid": ops.sigmoid, "tanh": ops.tanh, "relu": ops.relu}
+
+State = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What the three operators share: attributes, and one direction after the other."""
+
+    node: Node
+    gates: int
+    directions: tuple[bool, ...]
+    functions: tuple[tuple[Callable[[Any], Any], ...], ...]
+    clip: float
+    hidden: int
+    batch_first: bool
+
+    def run(
+        self,
+        cell: Callable[[Layer, int, Any, State, Any, Any, Any], State],
+        x: Any,
+        weights: Sequence[Any],
+        lengths: Any,
+        states: Sequence[Any],
+        extra: Any = None,
+    ) -> tuple[Any, ...]:
+        """Outputs of all steps, and the last of every state."""
+        w, r, b = weights
+        node = self.node
+        node.same_types(x, w, r, b, *states, extra)
+        if len(x.shape) != 3:
+            raise node.refusal(f"X shape={tuple(x.shape)}", "must have three axes", "O9")
+        if self.batch_first:
+            x = ops.transpose(x, (1, 0, 2))
+            states = [None if s is None else ops.transpose(s, (1, 0, 2)) for s in states]
+        steps, batch, size = x.shape
+        rows, count = self.gates * self.hidden, len(self.directions)
+        for name, value, shape in (("W", w, (count, rows, size)), ("R", r, (count, rows, self.hidden))):
+            if tuple(value.shape) != shape:
+                raise node.refusal(f"{name} shape={tuple(value.shape)}", f"must be {shape}", "O9")
+        if b is not None and tuple(b.shape) != (count, 2 * rows):
+            raise node.refusal(f"B shape={tuple(b.shape)}", f"must be {(count, 2 * rows)}", "O9")
+        for state in states:
+            if state is not None and tuple(state.shape) != (count, batch, self.hidden):
+                rule = f"must be {(count, batch, self.hidden)}"
+                raise node.refusal(f"initial state shape={tuple(state.shape)}", rule, "O9")
+        node.fits((steps, count, batch, self.hidden), x)
+        taken = self._lengths(lengths, steps, batch)
+        outputs, finals = [], []
+        for way, backward in enumerate(self.directions):
+            state = tuple(full((batch, self.hidden), strip(x), 0) if s is None else ops.index(s, way) for s in states)
+            order = _order(taken, steps, backward)
+            line, state = self._direction(cell, way, _ordered(x, order), (w, r, b, extra), taken, state)
+            outputs.append(_ordered(line, order) if line is not None else full((0, batch, self.hidden), strip(x), 0))
+            finals.append(state)
+        y = ops.concatenate([ops.reshape(o, (steps, 1, batch, self.hidden)) for o in outputs], 1)
+        last = [
+            ops.concatenate([ops.reshape(f[i], (1, batch, self.hidden)) for f in finals], 0) for i in range(len(states))
+        ]
+        if self.batch_first:
+            y, last = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(s, (1, 0, 2)) for s in last]
+        return (y, *last)
+
+    def _lengths(self, lengths: Any, steps: int, batch: int) -> list[int]:
+        taken = [steps] * batch if lengths is None else integers(self.node, lengths, "sequence_lens")
+        if len(taken) != batch or any(not 0 <= n <= steps for n in taken):
+            rule = f"must be {batch} numbers from 0 to {steps}"
+            raise self.node.refusal(f"sequence_lens={taken}", rule, "O9")
+        return taken
+
+    def _direction(
+        self, cell: Any, way: int, x: Any, weights: Sequence[Any], lengths: list[int], state: State
+    ) -> tuple[Any, State]:
+        """All steps of one direction: the outputs, zeros after the end of a sequence, and the last state."""
+        w, r, b, extra = (None if v is None else ops.index(v, way) for v in weights)
+        rows = self.gates * self.hidden
+        bias = None if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
+        outputs = []
+        for step in range(x.shape[0]):
+            running = np.array([step < n for n in lengths])[:, None]
+            new = cell(self, way, ops.index(x, step), state, (w, r), bias, extra)
+            if not running.all():
+                new = tuple(where(running, a, old) for a, old in zip(new, state, strict=True))
+            state = new
+            shown = new[0] if running.all() else where(running, new[0], full((), strip(new[0]), 0))
+            outputs.append(ops.reshape(shown, (1, *shown.shape)))
+        return (ops.concatenate(outputs, 0) if outputs else None), state
+
+    def clipped(self, gate: Any) -> Any:
+        """The argument of a function, held between -clip and clip if there is one."""
+        if self.clip == 0:
+            return gate
+        bound = strip(gate).dtype.type(self.clip)
+        return apply(Clip(-bound, bound), gate)
+
+
+def _order(lengths: list[int], steps: int, backward: bool) -> NDArray[np.int64] | None:
+    """For every step and batch entry, the step that is read; None where it is its own."""
+    if not backward:
+        return None
+    columns = [[n - 1 - t if t < n else t for t in range(steps)] for n in lengths]
+    return np.asarray(np.array(columns, dtype=np.int64).reshape(len(lengths), steps).T)
+
+
+def _ordered(x: Any, order: NDArray[np.int64] | None) -> Any:
+    return x if order is None else ops.index(x, (order, np.arange(order.shape[1])[None, :]))
+
+
+def _sums(parts: Sequence[Any], weights: Sequence[Any], biases: Sequence[Any]) -> Any:
+    """All products and biases of the gates as one sum, rounded once."""
+    columns, rows = list(parts), list(weights)
+    if len(biases) > 1:  # the second bias goes as a weight of ones
+        columns.append(full((parts[0].shape[0], 1), strip(parts[0]), 1))
+        rows.append(ops.reshape(biases[1], (*biases[1].shape, 1)))
+    return ops.linear(ops.concatenate(columns, 1), ops.concatenate(rows, 1), biases[0] if biases else None)
+
+
+def _layer(node: Node, gates: int, defaults: tuple[str, ...]) -> Layer:
+    direction = node.text("direction", "forward")
+    if direction not in _DIRECTIONS:
+        raise node.refusal(f"direction={direction!r}", f"must be one of {', '.join(_DIRECTIONS)}")
+    directions = _DIRECTIONS[direction]
+    named = node.texts("activations") or defaults * len(directions)
+    if len(named) != len(defaults) * len(directions) or any(name.lower() not in _FUNCTIONS for name in named):
+        rule = f"must be {len(defaults)} of Sigmoid, Tanh and Relu for each direction"
+        raise node.refusal(f"activations={list(named)}", rule)
+    if node.numbers("activation_alpha") or node.numbers("activation_beta"):
+        raise node.refusal("activation_alpha, activation_beta", "Sigmoid, Tanh and Relu take none")
+    functions = [_FUNCTIONS[name.lower()] for name in named]
+    width = len(defaults)
+    grouped = tuple(tuple(functions[i * width : (i + 1) * width]) for i in range(len(directions)))
+    hidden, clip = node.integer("hidden_size", 0), node.number("clip", 0.0)
+    if hidden < 1 or not clip >= 0:
+        raise node.refusal(f"hidden_size={hidden}, clip={clip}", "must be >= 1, and >= 0")
+    first = node.flag("layout") if node.opset >= 14 else False
+    return Layer(node, gates, directions, grouped, clip, hidden, first)
+
+
+def _gates(values: Any, count: int, hidden: int) -> list[Any]:
+    return [ops.index(values, (slice(None), slice(i * hidden, (i + 1) * hidden))) for i in range(count)]
+
+
+def lstm(node: Node) -> Callable[..., Any]:
+    """LSTM, with peepholes."""
+    layer, joined = _layer(node, 4, ("Sigmoid", "Tanh", "Tanh")), node.flag("input_forget")
+
+    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, peep: Any) -> State:
+        hidden, memory = state
+        f, g, h = layer.functions[way]
+        sums = _sums((x, hidden), weights, bias or ())
+        i_gate, o_gate, f_gate, c_gate = _gates(sums, 4, layer.hidden)
+        peeps = [None] * 3 if peep is None else _cells(peep, layer.hidden)
+
+        def gate(value: Any, peephole: Any, held: Any) -> Any:
+            return f(layer.clipped(value if peephole is None else ops.add(value, ops.mul(held, _row(peephole, held)))))
+
+        enter = gate(i_gate, peeps[0], memory)
+        keep = ops.sub(full((), strip(enter), 1), enter) if joined else gate(f_gate, peeps[2], memory)
+        new = ops.add(ops.mul(keep, memory), ops.mul(enter, g(layer.clipped(c_gate))))
+        return ops.mul(gate(o_gate, peeps[1], new), h(new)), new
+
+    def run(
+        x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None, c: Any = None, p: Any = None
+    ) -> Any:
+        if p is not None and tuple(p.shape) != (len(layer.directions), 3 * layer.hidden):
+            rule = f"must be {(len(layer.directions), 3 * layer.hidden)}"
+            raise node.refusal(f"P shape={tuple(p.shape)}", rule, "O9")
+        return layer.run(cell, x, (w, r, b), lens, (h, c), p)[: len(node.outputs)]
+
+    return run
+
+
+def _cells(vector: Any, hidden: int) -> list[Any]:
+    return [ops.index(vector, slice(k * hidden, (k + 1) * hidden)) for k in range(3)]
+
+
+def _row(vector: Any, like: Any) -> Any:
+    return ops.broadcast_to(vector, like.shape)
+
+
+def gru(node: Node) -> Callable[..., Any]:
+    """GRU; the reset gate works on the hidden state, or with linear_before_reset on its products."""
+    layer, late = _layer(node, 3, ("Sigmoid", "Tanh")), node.flag("linear_before_reset")
+
+    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, extra: Any) -> State:
+        (hidden,) = state
+        f, g = layer.functions[way]
+        size = layer.hidden
+        two, three = slice(0, 2 * size), slice(2 * size, 3 * size)
+        first = [ops.index(w, two) for w in weights]
+        sums = _sums((x, hidden), first, [ops.index(b, two) for b in bias or ()])
+        update, reset = (f(layer.clipped(v)) for v in _gates(sums, 2, size))
+        w, r = (ops.index(v, three) for v in weights)
+        own, held = ([ops.index(b, three)] for b in bias) if bias else ([], [])
+        if late:
+            inner = ops.mul(reset, ops.linear(hidden, r, held[0] if held else None))
+            proposal = ops.add(ops.linear(x, w, own[0] if own else None), inner)
+        else:
+            proposal = _sums((x, ops.mul(reset, hidden)), (w, r), [*own, *held])
+        new = g(layer.clipped(proposal))
+        rest = ops.sub(full((), strip(update), 1), update)
+        return (ops.add(ops.mul(rest, new), ops.mul(update, hidden)),)
+
+    def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
+        return layer.run(cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
+
+    return run
+
+
+def rnn(node: Node) -> Callable[..., Any]:
+    """RNN: one sum and one function a step."""
+    layer = _layer(node, 1, ("Tanh",))
+
+    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, extra: Any) -> State:
+        (f,) = layer.functions[way]
+        return (f(layer.clipped(_sums((x, state[0]), weights, bias or ()))),)
+
+    def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
+        return layer.run(cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
+
+    return run
