@@ -25,7 +25,7 @@ from halfulp.errors import (
     TapeError,
 )
 from halfulp.functional import *
-from halfulp.functional import __all__ as _functional
+from halfulp.functional._generated import __all__ as _functional
 from halfulp.functional._source import functions
 from halfulp.kernels import get_num_threads, set_num_threads
 from halfulp.numbers import exact, rounded

@@ -3,8 +3,5 @@
 They are derived from the declarations beside the records; :func:`halfulp.functions` gives those of your own operators.
 """
 
-from halfulp.functional import _generated
 from halfulp.functional._generated import *
-
-__all__: list[str] = []
-__all__ += _generated.__all__
+from halfulp.functional._generated import __all__ as __all__
