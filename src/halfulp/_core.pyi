@@ -147,6 +147,8 @@ def norm2(name: str, axes: Sequence[Sequence[int]], x: object, shape: Sequence[i
 
 def pick(name: str, planes: int, cells: object, indices: object) -> object: ...
 
+def keep_mask(seed: int, step: int, layer: int, first: int, threshold: int, kept: int, bytes: int, count: int) -> object: ...
+
 class FractionalPullback:
     """From an output cotangent to the input's."""
 

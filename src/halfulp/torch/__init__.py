@@ -19,8 +19,10 @@ from halfulp.torch._bridge import functions
 from halfulp.torch._errors import TorchDTypeError, TorchPolicyError, TorchShapeError
 from halfulp.torch._generated import *
 from halfulp.torch._generated import __all__ as _names
+from halfulp.torch._standard import register as _register_standard
 from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
 from halfulp.torch.modules_conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from halfulp.torch.modules_pool import *
 from halfulp.torch.modules_pool import __all__ as _modules
@@ -45,6 +47,11 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "dropout_step",
     "functions",
     "optim",
     "patched",
@@ -54,6 +61,7 @@ __all__ = [
     *_unpooling,
 ]
 
+_register_standard()
 for _name in __all__:
     if _name in _names or (
         _name.islower() and _name.endswith(("1d", "2d", "3d", "fold"))

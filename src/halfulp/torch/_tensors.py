@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import ml_dtypes
@@ -21,6 +22,14 @@ from torch.nn import Parameter
 
 from halfulp.torch._errors import TorchDTypeError, TorchShapeError
 
+
+class _Own(threading.local):
+    """How many of the modes on this thread's stack are ours (see ``_calls``): they do not watch our own functions."""
+
+    modes = 0
+
+
+own = _Own()
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -33,7 +42,7 @@ def direct(*tensors: Tensor | None) -> bool:
         is_compiling()
         or _are_functorch_transforms_active()
         or _len_torch_dispatch_stack()
-        or _len_torch_function_stack()
+        or _len_torch_function_stack() > own.modes
         or forward_ad._current_level >= 0
         or _get_tracing_state() is not None
     ):

@@ -9,9 +9,11 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from torch import Tensor, nn
+from torch._C import DisableTorchFunction as _DisableTorchFunction
 
 from halfulp.errors import PolicyError
 from halfulp.torch._errors import as_torch_error
+from halfulp.torch._tensors import own
 
 
 class Bridged:
@@ -22,7 +24,11 @@ class Bridged:
 
     def _call(self, *arguments: Any, **keywords: Any) -> Any:
         """The function behind the module, under the name that ``torch.fx`` replaces while it traces."""
-        return getattr(self._home, self._function)(*arguments, **keywords)
+        function = getattr(self._home, self._function)
+        if own.modes:  # within a replaced model: our functions need no watching
+            with _DisableTorchFunction():
+                return function(*arguments, **keywords)
+        return function(*arguments, **keywords)
 
     def __prepare_scriptable__(self) -> NoReturn:
         raise as_torch_error(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
+from halfulp.torch._calls import watched
+from halfulp.torch._covered import OURS
+from halfulp.torch._exact_class import Exact, derived, exact_class, is_parametrized, under_parametrization
+from halfulp.torch._replacement import Replacement
+from halfulp.torch._tracing import Bridged
 from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.modules_conv import check_precision
@@ -37,72 +41,160 @@ _CONVOLUTION_FUNCTIONS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Replacement:
-    """What :func:`replace` did: the model, the layers it swapped, and those it left although they look alike.
-
-    >>> import torch
-    >>> report = replace(torch.nn.Sequential(torch.nn.AvgPool1d(2)))
-    >>> report.swapped
-    {'0': 'torch.nn.AvgPool1d -> halfulp.torch.AvgPool1d'}
-    """
-
-    model: nn.Module
-    swapped: dict[str, str] = field(default_factory=dict)
-    """Layer name -> its PyTorch class and ours."""
-    left: dict[str, str] = field(default_factory=dict)
-    """Layer name -> why it was left."""
-
-    def __repr__(self) -> str:
-        lines = [f"replaced {len(self.swapped)} layer{'' if len(self.swapped) == 1 else 's'}"]
-        for names in (self.swapped, self.left):
-            width = max((len(name) for name in names), default=0)
-            lines += [f"  {name:<{width}}  {what}" for name, what in names.items()]
-        return "\n".join(lines)
+_FUNCTION_OF = {
+    "Linear": "linear",
+    "BatchNorm1d": "batch_norm",
+    "BatchNorm2d": "batch_norm",
+    "BatchNorm3d": "batch_norm",
+    "InstanceNorm1d": "instance_norm",
+    "InstanceNorm2d": "instance_norm",
+    "InstanceNorm3d": "instance_norm",
+    "LayerNorm": "layer_norm",
+    "GroupNorm": "group_norm",
+    "Softmax": "softmax",
+    "Softmax2d": "softmax",
+    "LogSoftmax": "log_softmax",
+    "CrossEntropyLoss": "cross_entropy",
+    "MSELoss": "mse_loss",
+    "Upsample": "interpolate",
+    "UpsamplingNearest2d": "interpolate",
+    "UpsamplingBilinear2d": "interpolate",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "GELU": "gelu",
+    "SiLU": "silu",
+    "Softplus": "softplus",
+    "ELU": "elu",
+    "Mish": "mish",
+    "Hardswish": "hardswish",
+    "Dropout": "dropout",
+    "Dropout1d": "dropout1d",
+    "Dropout2d": "dropout2d",
+    "Dropout3d": "dropout3d",
+}
+"""A module of PyTorch -> the function that its forward calls; it is ours once that function is."""
+_EXACT_MODULES = (
+    *("ReLU", "ReLU6", "LeakyReLU", "Hardtanh", "Threshold", "Identity", "Flatten", "Unflatten", "PixelShuffle"),
+    *("PixelUnshuffle", "ChannelShuffle", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d"),
+    "ZeroPad3d",
+)
+_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList")
 
 
 def replace(
-    model: nn.Module, convolutions: bool = False, precision: str = "correct", *, inplace: bool = True
+    model: nn.Module,
+    convolutions: bool = False,
+    precision: str = "correct",
+    *,
+    everything: bool = False,
+    inplace: bool = True,
 ) -> Replacement:
-    """Make the pooling layers of a model ours, and with ``convolutions=True`` its convolutions too.
+    """Make the pooling layers of a model ours; with ``convolutions=True`` its convolutions; or everything.
 
     The layers keep their identity, parameters, buffers, hooks and names: only their class changes, so state dicts and
-    optimizers stay valid. ``inplace=False`` changes a deep copy instead, found as ``.model`` in the result. Layers
-    of a user's own subclass are left alone and listed as such. ``precision`` is that of the convolutions.
+    optimizers stay valid. ``inplace=False`` changes a deep copy instead, found as ``.model`` in the result.
+    ``precision`` is that of the convolutions. Subclasses that leave ``forward`` alone, and parametrised layers, are
+    swapped too.
+
+    ``everything=True`` takes every layer that has a namesake here, and runs the ``forward`` of your own modules with
+    our functions: ``F.softmax(x)``, ``x.mean((2, 3))`` and ``a @ b`` in there are ours. The report lists what was
+    replaced, what is exact as it is, and what is not covered.
 
     >>> import torch
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.MaxPool2d(2))
     >>> replace(model)
     replaced 1 layer
       2  torch.nn.MaxPool2d -> halfulp.torch.MaxPool2d
+    >>> replace(model, everything=True)
+    replaced 1 layer
+      0  torch.nn.Conv2d -> halfulp.torch.Conv2d
+    exact already
+      1  torch.nn.ReLU
+      2  halfulp.torch.modules_pool.MaxPool2d
+    not covered: nothing seen
     """
     check_precision("replace", precision)
     if not isinstance(model, nn.Module):
         raise TypeError(f"replace: model must be a torch.nn.Module, not {type(model).__name__}")
     if not inplace:
         model = copy.deepcopy(model)
-    wanted = {**_POOLINGS, **_CONVOLUTIONS} if convolutions else _POOLINGS
+    wanted = {**_POOLINGS, **_CONVOLUTIONS} if convolutions or everything else _POOLINGS
     result = Replacement(model)
     for name, layer in model.named_modules():
-        theirs = type(layer)
         label = name or "(the model itself)"
-        ours = wanted.get(theirs)
-        if ours is not None:
-            layer.__class__ = ours
-            if theirs in _CONVOLUTIONS:
-                layer.precision = precision
-            result.swapped[label] = f"torch.nn.{theirs.__name__} -> halfulp.torch.{ours.__name__}"
-        elif theirs not in wanted.values() and isinstance(layer, tuple(wanted)):
-            result.left[label] = f"{theirs.__module__}.{theirs.__qualname__} left: a subclass may mean something else"
+        if not _swap(layer, label, wanted, precision, result, everything) and everything:
+            _cover(layer, label, result)
     return result
 
 
+def _swap(
+    layer: Any, label: str, wanted: dict[Any, Any], precision: str, result: Replacement, everything: bool
+) -> bool:
+    """Give a layer our class, if it or the class it derives from has a namesake; whether anything was said of it."""
+    theirs = type(layer)
+    if isinstance(layer, Bridged):
+        return False
+    base = next((kind for kind in theirs.__mro__ if kind in wanted), None)
+    if base is None:
+        return False
+    ours = wanted[base]
+    plain = all(getattr(theirs, n, None) is getattr(base, n, None) for n in ("forward", "_conv_forward", "__call__"))
+    if theirs is base:
+        layer.__class__ = ours
+    elif is_parametrized(layer) and theirs.__bases__ == (base,):
+        layer.__class__ = under_parametrization(layer, ours)
+    elif plain:
+        layer.__class__ = derived(theirs, ours)
+    elif everything:
+        return False
+    else:
+        result.left[label] = f"{_title(theirs)} left: its own forward; everything=True runs it with our functions"
+        return True
+    if base in _CONVOLUTIONS:
+        layer.precision = precision
+    result.swapped[label] = f"{_title(theirs)} -> halfulp.torch.{ours.__name__}"
+    return True
+
+
+def _cover(layer: Any, label: str, result: Replacement) -> None:
+    """Say of a layer without a class of ours what holds for it, and run its forward with our functions."""
+    theirs = type(layer)
+    if isinstance(layer, Exact):  # replaced before: its calls go into this report
+        layer._halfulp_calls = result.calls
+        return
+    name, home = theirs.__name__, theirs.__module__
+    own_forward = not home.startswith("torch.nn.")
+    if isinstance(layer, Bridged) or (not own_forward and name in _EXACT_MODULES):
+        result.exact[label] = _title(theirs)
+    elif not own_forward and name not in _FUNCTION_OF:
+        if name not in _CONTAINERS:
+            result.left[label] = f"{_title(theirs)}: PyTorch's own"
+    elif own_forward or _FUNCTION_OF[name] in OURS:
+        layer.__class__ = exact_class(theirs)
+        layer._halfulp_calls = result.calls
+        function = "its forward with our functions" if own_forward else f"halfulp.torch.{_FUNCTION_OF[name]}"
+        result.swapped[label] = f"{_title(theirs)} -> {function}"
+    else:
+        result.left[label] = f"{_title(theirs)}: PyTorch's own"
+
+
+def _title(kind: type) -> str:
+    """A class as its users write it."""
+    home = "torch.nn" if kind.__module__.startswith("torch.nn.") else kind.__module__
+    return f"{home}.{kind.__qualname__}"
+
+
 @contextmanager
-def patched(convolutions: bool = False, precision: str = "correct") -> Iterator[None]:
+def patched(
+    convolutions: bool = False, precision: str = "correct", *, everything: bool = False
+) -> Iterator[dict[str, str] | None]:
     """Within the block, ``torch.nn.functional``'s poolings are ours; ``convolutions=True`` its convolutions too.
 
     Modules such as ``torch.nn.MaxPool2d`` call these functions, so they follow. The swap is global to the process, not
     to a thread; ``torch.max_pool2d`` and other names outside ``torch.nn.functional`` stay.
+
+    ``everything=True`` covers every function and method of PyTorch that has a namesake here, on this thread only, and
+    gives a dictionary of what was called: ``"ours"``, or why it is not covered.
 
     >>> import torch
     >>> with patched():
@@ -110,6 +202,11 @@ def patched(convolutions: bool = False, precision: str = "correct") -> Iterator[
     tensor([[[3.]]])
     """
     check_precision("patched", precision)
+    if everything:
+        calls: dict[str, str] = {}
+        with watched(calls):
+            yield calls
+        return
     functions = dict(_POOLING_FUNCTIONS)
     if convolutions:
         functions |= {name: partial(f, precision=precision) for name, f in _CONVOLUTION_FUNCTIONS.items()}
@@ -117,7 +214,7 @@ def patched(convolutions: bool = False, precision: str = "correct") -> Iterator[
     try:
         for name, function in functions.items():
             setattr(F, name, function)
-        yield
+        yield None
     finally:
         for name, function in theirs.items():
             setattr(F, name, function)

@@ -1,0 +1,213 @@
+"""Which calls of PyTorch are ours, which are exact as they are, and which are neither.
+
+``OURS`` maps the name of a function or method to the function that takes its place. ``EXACT`` are those whose value and
+gradient are single IEEE operations, selections or moves of data, so that their bits cannot depend on threads, batch or
+layout. ``GATHERS`` have exact values, but PyTorch adds up their gradients in an order of its own. Whatever is in none
+of these is not covered, and reported by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from halfulp import torch as _package
+from halfulp.torch._sums import broadcast
+
+__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "OURS"]
+
+ours: Any = _package
+_torch: Any = torch
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_MOVES = _words(
+    """view reshape flatten unflatten ravel permute transpose t mT squeeze unsqueeze swapaxes swapdims movedim moveaxis
+    contiguous cat concat concatenate stack hstack vstack split tensor_split chunk unbind narrow select flip roll pad
+    pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle clone detach to float double half bfloat16 type
+    type_as cpu view_as reshape_as alias copy_ zeros_like ones_like empty_like full_like new_zeros new_ones new_empty
+    new_full zero_ fill_ tril triu diagonal atleast_1d atleast_2d atleast_3d"""
+)
+_SINGLE = _words(
+    """neg negative abs absolute reciprocal maximum minimum fmax fmin clamp clip clamp_min clamp_max relu relu_ relu6
+    hardtanh threshold leaky_relu where masked_fill sign sgn floor ceil round trunc frac square eq ne lt le gt ge equal
+    not_equal greater less greater_equal less_equal logical_and logical_or logical_not isnan isfinite isinf max min amax
+    amin argmax argmin any all topk sort argsort bitwise_and bitwise_or bitwise_not one_hot nonzero count_nonzero"""
+)
+_QUESTIONS = _words(
+    """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
+    get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
+    is_same_size result_type allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
+    is_inference is_nonzero untyped_storage is_set_to"""
+)
+EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
+GATHERS = frozenset(_words("getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile"))
+_ELEMENTWISE = _words("sigmoid tanh gelu silu softplus elu mish hardswish exp log sqrt erf")
+_DIRECT = _words(
+    """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d
+    avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
+    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul layer_norm
+    group_norm instance_norm cross_entropy mse_loss interpolate sum mean var dropout dropout1d dropout2d dropout3d"""
+)
+
+
+def _sized(*operands: Any) -> tuple[int, ...]:
+    return tuple(_torch.broadcast_shapes(*(o.shape for o in operands if isinstance(o, Tensor))))
+
+
+def _arithmetic(name: str) -> Any:
+    """An operation of two operands; what is broadcast gets an exact gradient, and alpha its own rounding."""
+    plain = getattr(torch, name)
+
+    def call(input: Any, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
+        if alpha != 1:
+            other = other * alpha
+        if isinstance(input, Tensor) and isinstance(other, Tensor) and input.shape != other.shape:
+            shape = _sized(input, other)
+            input, other = broadcast(input, shape), broadcast(other, shape)
+        return plain(input, other, **keywords)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+add, sub, mul, div = (_arithmetic(name) for name in ("add", "sub", "mul", "div"))
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+def rdiv(input: Any, other: Any) -> Any:
+    """Other / input."""
+    return div(torch.as_tensor(other, dtype=input.dtype) if not isinstance(other, Tensor) else other, input)
+
+
+def expand(input: Tensor, *sizes: Any) -> Tensor:
+    """``Tensor.expand`` with an exact gradient."""
+    shape = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    lead = len(shape) - input.dim()
+    return broadcast(input, [input.shape[i - lead] if n == -1 else n for i, n in enumerate(shape)])
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``Tensor.expand_as`` with an exact gradient."""
+    return broadcast(input, other.shape)
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``softmax`` as function, method or ``torch.nn.functional``'s."""
+    return _normalised(ours.softmax, input, dim if dim is not None else _implicit(input), dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """``log_softmax`` as function, method or ``torch.nn.functional``'s."""
+    return _normalised(ours.log_softmax, input, dim if dim is not None else _implicit(input), dtype)
+
+
+def _implicit(input: Tensor) -> int:
+    """PyTorch's choice of an axis where none is given."""
+    return 0 if input.dim() in (0, 1, 3) else 1
+
+
+def _normalised(function: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
+    result: Tensor = function(input if dtype is None else input.to(dtype), dim)
+    return result
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """``torch.addmm``: one rounding where beta and alpha are 1."""
+    if beta == 1 and alpha == 1 and input.dim() == 1:
+        return ours.linear(mat1, mat2.t(), input)
+    product = ours.matmul(mat1, mat2)
+    product = product if alpha == 1 else product * alpha
+    return add(input if beta == 1 else input * beta, product)
+
+
+def rmatmul(input: Tensor, other: Tensor) -> Any:
+    """Other @ input."""
+    return ours.matmul(other, input)
+
+
+def power(input: Any, exponent: Any) -> Any:
+    """``pow``; the square is one product."""
+    if isinstance(exponent, (int, float)) and exponent in (1, 2):
+        return input * input if exponent == 2 else input * 1
+    return ours.pow(input, exponent)
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
+    """``torch._weight_norm``: g * (v / sqrt(sum of squares)), each step correctly rounded."""
+    shape = [1] * v.dim()
+    shape[dim] = v.shape[dim]
+    axes = [i for i in range(v.dim()) if i != dim]
+    squares = ours.sum(v * v, axes, keepdim=True)
+    return mul(div(v, ours.sqrt(squares)), g.reshape(shape))
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *more: Any,
+) -> Any:
+    """``torch.nn.functional.batch_norm`` and, with two more arguments, ``torch.batch_norm``."""
+    return ours.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+_WRITTEN = {
+    "softmax": (softmax, "softmax"),
+    "log_softmax": (log_softmax, "log_softmax"),
+    "addmm": (addmm, "linear"),
+    "mm": (None, "matmul"),
+    "bmm": (None, "matmul"),
+    "rmatmul": (rmatmul, "matmul"),
+    "pow": (power, "pow"),
+    "_weight_norm": (weight_norm, "sqrt"),
+    "batch_norm": (batch_norm, "batch_norm"),
+}
+"""Name in PyTorch -> the function here (None: ours as it is), and the name of ours that it needs."""
+
+
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = {
+        name: globals()[name] for name in ("add", "sub", "mul", "div", "rsub", "expand", "expand_as")
+    }
+    table |= {"subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "truediv": div, "rtruediv": rdiv}
+    table |= {"radd": add, "rmul": mul, "rdiv": rdiv, "broadcast_to": expand}
+    for name in (*_DIRECT, *_ELEMENTWISE):
+        if hasattr(ours, name):
+            table[name] = getattr(ours, name)
+    for name, (function, needed) in _WRITTEN.items():
+        if hasattr(ours, needed):
+            table[name] = function or getattr(ours, needed)
+    return table
+
+
+OURS: dict[str, Any] = _table()
+"""The name of a function or method of PyTorch -> what takes its place."""
+
+
+def _by_function() -> dict[Any, Any]:
+    """The same by function object, which is what ``torch.compile`` can look up."""
+    table: dict[Any, Any] = {}
+    for name, function in OURS.items():
+        for home in (torch, torch.nn.functional, Tensor, torch.special):
+            for spelled in (name, f"__{name}__"):
+                if hasattr(home, spelled):
+                    table[getattr(home, spelled)] = function
+    return table
+
+
+BY_FUNCTION = _by_function()

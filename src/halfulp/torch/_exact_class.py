@@ -1,0 +1,87 @@
+"""Classes of a user's modules whose ``forward`` runs with our functions in place of PyTorch's.
+
+Such a class derives from the user's, has its name, and differs in nothing but ``forward``. It is made when it is first
+needed; pickles hold the user's class and make it again.
+"""
+
+from __future__ import annotations
+
+from functools import cache, wraps
+from typing import Any
+
+from torch import fx, nn
+from torch.nn.utils import parametrize
+
+from halfulp.torch._calls import Calls, rewrite, watched
+from halfulp.torch._tracing import Bridged
+
+_remembered: Any = cache
+
+
+class Exact(Bridged):
+    """What these classes add."""
+
+    _halfulp_calls: Calls
+    _halfulp_base: type[nn.Module]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _made, (type(self)._halfulp_base,), self.__getstate__()
+
+    def __getstate__(self) -> Any:
+        above: Any = super()
+        return above.__getstate__() if hasattr(above, "__getstate__") else self.__dict__.copy()
+
+
+def _made(base: type[nn.Module]) -> Any:
+    kind: Any = exact_class(base)
+    return kind.__new__(kind)
+
+
+@_remembered  # type: ignore[untyped-decorator]
+def exact_class(base: Any) -> type[nn.Module]:
+    """The class for modules of this class."""
+
+    @wraps(base.forward)  # torch.fx reads the arguments of what is wrapped
+    def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        with watched(self._halfulp_calls):
+            output = base.forward(self, *arguments, **keywords)
+        proxy = next((a for a in arguments if isinstance(a, fx.Proxy)), None)
+        if proxy is not None:
+            rewrite(proxy.tracer.graph)
+        return output
+
+    fields = {"_halfulp_base": base, "__module__": base.__module__, "__doc__": base.__doc__, "forward": forward}
+    made: Any = type(base.__name__, (Exact, base), fields)
+    made.__qualname__ = base.__qualname__
+    return made  # type: ignore[no-any-return]
+
+
+@_remembered  # type: ignore[untyped-decorator]
+def derived(theirs: Any, ours: Any) -> type[nn.Module]:
+    """The class for a subclass that leaves ``forward`` alone: theirs, with the forward of ours."""
+    fields = {"_halfulp_pair": (theirs, ours), "__module__": theirs.__module__, "__reduce_ex__": _reduced_pair}
+    forward = {name: getattr(ours, name) for name in ("forward", "_conv_forward") if hasattr(ours, name)}
+    made: Any = type(theirs.__name__, (theirs, ours), fields | forward)
+    made.__qualname__ = theirs.__qualname__
+    return made  # type: ignore[no-any-return]
+
+
+def _reduced_pair(self: Any, protocol: Any) -> Any:
+    return _made_pair, type(self)._halfulp_pair, self.__dict__.copy()
+
+
+def _made_pair(theirs: type[nn.Module], ours: type[nn.Module]) -> Any:
+    kind: Any = derived(theirs, ours)
+    return kind.__new__(kind)
+
+
+def under_parametrization(layer: nn.Module, ours: type[nn.Module]) -> type[nn.Module]:
+    """A parametrised layer has a class of its own, derived from the plain one; the same, derived from ours."""
+    theirs = type(layer)
+    fields = {k: v for k, v in vars(theirs).items() if k not in ("__dict__", "__weakref__", "__doc__")}
+    return type(theirs.__name__, (ours,), fields)
+
+
+def is_parametrized(layer: nn.Module) -> bool:
+    """Whether ``torch.nn.utils.parametrize`` has changed the layer's class."""
+    return bool(parametrize.is_parametrized(layer))

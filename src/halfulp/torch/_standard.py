@@ -1,0 +1,84 @@
+"""What a registered operator is in PyTorch's own operators: how ``torch.onnx.export`` gives standard nodes.
+
+ONNX says nothing of rounding, so an exported convolution is a ``Conv`` like any other. ``halfulp.onnx`` runs it with
+one rounding per node again. The exporter looks here for operators that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._decomp import register_decomposition
+
+_OURS_ALONE = ("precision", "ties", "nan")
+"""Settings that say how to compute, or what PyTorch does anyway."""
+
+
+def _conv(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, groups: int, _: str) -> Tensor:
+    before, after = list(padding[::2]), list(padding[1::2])
+    if before != after:
+        x = F.pad(x, [side for pair in zip(reversed(before), reversed(after), strict=True) for side in pair])
+        before = [0] * len(before)
+    output: Tensor = torch.ops.aten.convolution(x, w, b, stride, before, dilation, False, [0] * len(stride), groups)
+    return output
+
+
+def _conv_transpose(
+    x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, extra: Any, dilation: Any, groups: int, _: str
+) -> Tensor:
+    sides = list(padding[::2]) if len(padding) == 2 * len(stride) else list(padding)
+    output: Tensor = torch.ops.aten.convolution(x, w, b, stride, sides, dilation, True, extra, groups)
+    return output
+
+
+def _pooling(name: str, operator: Any) -> Callable[..., Any]:
+    """A sliding or adaptive pooling by PyTorch's function of its rank."""
+    names = [argument.name for argument in operator._schema.arguments]
+
+    def call(*arguments: Any) -> Any:
+        given = dict(zip(names, arguments, strict=True))
+        rank = len(given["kernel_size"] if "kernel_size" in given else given["output_size"])
+        kept = {key: value for key, value in given.items() if key not in _OURS_ALONE}
+        if name == "avg_pool":
+            kept.pop("dilation")
+            if rank == 1:
+                kept.pop("divisor_override")
+        if name.endswith("_with_indices"):
+            kept["return_indices"] = True
+        return getattr(F, f"{name.removesuffix('_with_indices')}{rank}d")(**kept)
+
+    return call
+
+
+def _global_avg(x: Tensor, ndim: int, keepdims: bool) -> Tensor:
+    return x.mean(tuple(range(-ndim, 0)), keepdim=keepdims)
+
+
+def _global_max(x: Tensor, ndim: int, keepdims: bool, *_: str) -> Tensor:
+    return x.amax(tuple(range(-ndim, 0)), keepdim=keepdims)
+
+
+def _sum(x: Tensor) -> Tensor:
+    return x.sum([i for i in range(x.dim()) if i != 1])
+
+
+def register() -> None:
+    """Tell PyTorch's exporter; called once, when every operator is there."""
+    ours: Any = torch.ops.halfulp
+    table: dict[Any, Callable[..., Any]] = {
+        ours.conv.default: _conv,
+        ours.conv_transpose.default: _conv_transpose,
+        ours.global_avg_pool.default: _global_avg,
+        ours.global_max_pool.default: _global_max,
+        ours.channel_sum.default: _sum,
+    }
+    for name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"):
+        operators = [name, f"{name}_with_indices"] if "max" in name else [name]
+        for each in operators:
+            table[getattr(ours, each).default] = _pooling(each, getattr(ours, each).default)
+    for operator, function in table.items():
+        register_decomposition(operator)(function)

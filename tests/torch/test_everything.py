@@ -1,0 +1,255 @@
+"""replace(everything=True): what is replaced, what is exact, what is not covered; and taking the model away again."""
+
+import copy
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import halfulp.torch as ht
+
+
+class Block(nn.Module):
+    """Functions, operators and methods inside ``forward``, and an operand that is broadcast."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.scale = nn.Parameter(torch.rand(channels, 1, 1) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.max_pool2d(F.relu(self.conv(x)), 3, 1, 1)
+        return torch.cat([x + y * self.scale, -y], 1)
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Block(3), Block(6)
+        self.act = nn.ReLU()
+        self.head = nn.Conv2d(12, 5, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.act(self.second(F.avg_pool2d(self.first(x), 2)))
+        return torch.flatten(self.head(F.adaptive_avg_pool2d(x, 1)), 1)
+
+
+class Same(nn.Conv2d):
+    """A convolution that pads by itself, as timm's Conv2dSame."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return F.conv2d(F.pad(input, (0, 1, 0, 1)), self.weight, self.bias, self.stride)
+
+
+class Simple(nn.Conv3d):
+    """A convolution with another constructor only, as torchvision's Conv3DSimple."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, (1, 3, 3), padding=(0, 1, 1), bias=False)
+
+
+def made() -> tuple[nn.Module, torch.Tensor]:
+    torch.manual_seed(0)
+    model = Network()
+    ht.replace(model, everything=True)
+    return model, torch.randn(2, 3, 12, 12)
+
+
+def test_layers_and_calls_are_ours_and_the_report_says_so() -> None:
+    torch.manual_seed(0)
+    model = Network()
+    expected = copy.deepcopy(model).double()
+    report = ht.replace(model, everything=True)
+    assert set(report.swapped) == {"(the model itself)", "first", "first.conv", "second", "second.conv", "head"}
+    assert report.exact == {"act": "torch.nn.ReLU"}
+    assert report.calls == {}
+    x = torch.randn(2, 3, 12, 12)
+    report.run(x)
+    assert report.calls == dict.fromkeys(["max_pool2d", "mul", "add", "avg_pool2d", "adaptive_avg_pool2d"], "ours")
+    assert report.not_covered == {}
+    assert "not covered: nothing seen" in repr(report)
+    assert isinstance(model, Network)
+    torch.testing.assert_close(model(x).double(), expected(x.double()), rtol=1e-5, atol=1e-6)
+    assert ht.replace(model, everything=True).swapped == {}
+
+
+def test_what_is_not_covered_is_named() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.GRU(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.fft(self.rnn(x)[0]).real.cumsum(0)[torch.tensor([0, 0])]
+
+    report = ht.replace(Odd(), everything=True)
+    assert report.left == {"rnn": "torch.nn.GRU: PyTorch's own"}
+    report.run(torch.ones(2, 1, 4))
+    assert {"rnn", "fft_fft", "cumsum"} <= set(report.not_covered)
+    report.model(torch.ones(2, 1, 4))
+    assert "its gradient in its own order" in report.calls["getitem"]
+    assert "not covered\n" in repr(report)
+
+
+def test_the_gradient_of_a_broadcast_operand_is_the_rounded_exact_sum() -> None:
+    torch.manual_seed(1)
+    x = torch.randn(4, 3, 50, 50) * 1e3
+    scale = torch.rand(3, 1, 1, requires_grad=True)
+    g = torch.randn(4, 3, 50, 50)
+    exact = (g.double() * x.double()).float()  # what the chain rule hands to the sum, rounded as an element
+    for layout in (torch.contiguous_format, torch.channels_last):
+        with ht.patched(everything=True):
+            y = x.contiguous(memory_format=layout) * scale
+        (found,) = torch.autograd.grad(y, scale, g)
+        expected = [float(np.float32(sum(map(float_of, exact[:, c].flatten().tolist())))) for c in range(3)]
+        assert found.flatten().tolist() == expected
+    a = torch.randn(3, 1, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
+
+    def both(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with ht.patched(everything=True):
+            return (a * b + a - b / (2 + a * a)) * 2
+
+    assert torch.autograd.gradcheck(both, (a, b), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(both, (a, b))
+
+
+def float_of(value: float) -> Any:
+    from fractions import Fraction
+
+    return Fraction(value)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_subclasses_that_change_only_their_constructor_are_swapped(everything: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Simple(2))
+    x = torch.randn(1, 2, 3, 5, 5)
+    plain = ht.conv3d(x, model[0].weight, None, 1, (0, 1, 1))
+    report = ht.replace(model, convolutions=True, everything=everything)
+    assert list(report.swapped) == ["0"]
+    assert isinstance(model[0], Simple)
+    for other in (model, pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert torch.equal(other(x), plain)
+
+
+def test_subclasses_with_their_own_forward_run_with_our_functions() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Same(2, 3, 2))
+    x = torch.randn(1, 2, 5, 5)
+    plain = ht.conv2d(F.pad(x, (0, 1, 0, 1)), model[0].weight, model[0].bias)
+    left = ht.replace(model, convolutions=True)
+    assert "everything=True runs it with our functions" in left.left["0"]
+    ht.replace(model, everything=True)
+    assert torch.equal(model(x), plain)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_parametrised_layers_are_swapped(everything: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.utils.parametrizations.weight_norm(nn.Conv2d(2, 3, 3))
+    x = torch.randn(1, 2, 5, 5)
+    report = ht.replace(nn.Sequential(layer), convolutions=True, everything=everything)
+    assert "0" in report.swapped
+    assert torch.equal(report.model(x), ht.conv2d(x, layer.weight, layer.bias))
+    report.model(x).sum().backward()
+    assert layer.parametrizations.weight.original0.grad is not None
+    nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    assert type(layer) is ht.Conv2d
+
+
+def test_copies_pickles_and_saved_models_give_the_same_bits() -> None:
+    model, x = made()
+    stream = io.BytesIO()
+    torch.save(model, stream)
+    stream.seek(0)
+    loaded = torch.load(stream, weights_only=False)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded):
+        assert torch.equal(other(x), model(x))
+        other.load_state_dict(model.state_dict())
+    Network().load_state_dict(model.state_dict())
+    assert "halfulp" not in "".join(model.state_dict())
+
+
+def test_tracers_record_our_functions() -> None:
+    model, x = made()
+    traced = torch.fx.symbolic_trace(model)
+    names = [n.target.__name__ for n in traced.graph.nodes if n.op == "call_function"]
+    assert {"conv2d", "max_pool2d", "mul", "add", "avg_pool2d", "adaptive_avg_pool2d"} <= set(names)
+    assert all(n.op != "call_module" or n.target == "act" for n in traced.graph.nodes)
+    for graph in (traced, pickle.loads(pickle.dumps(traced))):
+        assert torch.equal(graph(x), model(x))
+    exported = torch.export.export(model, (x,))
+    assert torch.equal(exported.module()(x), model(x))
+    with pytest.raises(ValueError, match="TorchScript cannot compile this module"):
+        torch.jit.script(model)
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # PyTorch's own tracing does
+def test_compiled_models_give_the_same_bits_and_gradients() -> None:
+    model, x = made()
+    compiled = torch.compile(copy.deepcopy(model), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), model(x))
+    for each in (model, compiled):
+        each(x).square().sum().backward()
+    pairs = zip(model.parameters(), compiled.parameters(), strict=True)
+    assert all(torch.equal(a.grad, b.grad) for a, b in pairs)
+
+
+def test_autocast_computes_convolutions_in_its_type() -> None:
+    model, x = made()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert model(x).dtype is torch.bfloat16
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_onnx_export_gives_standard_nodes(tmp_path: Any) -> None:
+    model, x = made()
+    program = torch.onnx.export(model.eval(), (x,), verbose=False)
+    assert program is not None
+    kinds = {node.op_type for node in program.model.graph}
+    assert {"Conv", "MaxPool", "AveragePool", "Relu"} <= kinds
+    assert all(node.domain == "" for node in program.model.graph)
+    program.save(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("layer", "kind"),
+    [
+        (ht.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1), "ConvTranspose"),
+        (ht.Conv2d(3, 2, 4, padding="same"), "Conv"),
+        (ht.MaxPool2d(3, 2, 1, ceil_mode=True), "MaxPool"),
+        (ht.AvgPool2d(3, 2, 1, count_include_pad=False), "AveragePool"),
+        (ht.AdaptiveMaxPool2d(1), "ReduceMax"),
+        (ht.GlobalAvgPool2d(), "ReduceMean"),
+    ],
+)
+def test_every_layer_with_a_namesake_is_exported(layer: nn.Module, kind: str, tmp_path: Any) -> None:
+    x = torch.randn(1, 3, 8, 8)
+    program = torch.onnx.export(nn.Sequential(layer).eval(), (x,), verbose=False)
+    assert program is not None
+    assert kind in {node.op_type for node in program.model.graph}
+    program.save(tmp_path / "layer.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "layer.onnx")
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, layer(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_operations_in_place_keep_their_meaning() -> None:
+    x = torch.ones(2, 3)
+    with ht.patched(everything=True) as calls:
+        y = x * 2
+        y += torch.ones(3)
+        y.mul_(2)
+    assert y.tolist() == [[6.0] * 3] * 2
+    assert {"add_", "mul_"} <= set(calls or {})
