@@ -18,6 +18,7 @@ import numpy as np
 
 from halfulp.bounds._arithmetic import TINY, UNIT64, Arithmetic
 from halfulp.bounds._box import Box
+from halfulp.bounds._difference_relaxation import difference_planes
 from halfulp.bounds._forward import Range, absolute_of, cell_bounds, step
 from halfulp.bounds._maps import Array, Gather
 from halfulp.bounds._max_relaxation import max_planes
@@ -47,18 +48,15 @@ class State:
         self.network, self.box, self.arithmetic, self.choose = network, box, arithmetic, choose
         self.ranges: list[Range] = [Range(box.lower, box.upper)]
         self.errors: list[Array | None] = [None]
-        self.lines: dict[Any, Line] = {}
-        both = choose == "best" and any(node.kind == "max" for node in network)
-        self.variants = ("maxlin", "best") if both else (choose,)
-        """Families of planes around maxima. Every bound is the best of theirs."""
-        self.choose = self.variants[0]
-        self.proved: dict[int, Array] = {}
-        """Node -> the variant that gave each backward bound, lower bounds first."""
+        self.lines: dict[int, Line] = {}
+        self.gaps: dict[int, Array] = {}
+        """Maximum -> upper bounds of the differences of the cells of each window, (*shape, cells, cells)."""
         self.alphas: dict[int, Array] = {}
         """Node -> lower slopes of a rectifier in [0, 1], with a leading axis if every bound has its own."""
         self.tight = [True]
         """Whether interval bounds are already the exact range of every cell."""
-        free = [True]
+        self.free = free = [True]
+        """Whether a node only moves cells of the input."""
         for node in network.nodes[1:]:
             moves = node.kind == "affine" and node.operator is None
             free.append(moves and all(free[i] for i in node.inputs))
@@ -84,11 +82,9 @@ class State:
 
     def line(self, position: int) -> Line:
         """The planes and the contribution of a node, made when they are first needed."""
-        key = (position, self.choose) if self.network.nodes[position].kind == "max" else position
-        known = self.lines.get(key)
+        known = self.lines.get(position)
         if known is None:
-            known = _line(self, position)
-            self.lines[key] = known
+            known = self.lines[position] = _line(self, position)
         return known
 
 
@@ -137,7 +133,8 @@ def _contribution(low: Array, high: Array, noise: Array, size: int) -> Line:
 def _planes(state: State, node: Node, position: int, given: list[Range]) -> Any:
     low, high = given[0]
     if node.kind == "max":
-        return max_planes(*cell_bounds(node, given[0]), state.choose)
+        cells, gaps = cell_bounds(node, given[0]), state.gaps.get(position)
+        return max_planes(*cells, state.choose) if gaps is None else difference_planes(*cells, gaps)
     if node.function == "norm":
         return norm_planes(*cell_bounds(node, given[0]), node.parameters[0])
     if node.kind == "smooth":
@@ -223,18 +220,6 @@ def lower_bounds(
     return np.where(np.isnan(constant), -np.inf, constant), Trail(trail)
 
 
-def best_bounds(state: State, start: int, rows: Array) -> tuple[Array, Array]:
-    """The best of the lower bounds that the variants of planes give, and which variant gave it."""
-    best, which = np.full(len(rows), -np.inf), np.zeros(len(rows), dtype=np.int64)
-    for number, variant in enumerate(state.variants):
-        state.choose = variant
-        found, _ = lower_bounds(state, start, rows)
-        which = np.where(found > best, number, which)
-        best = np.maximum(best, found)
-    state.choose = state.variants[0]
-    return best, which
-
-
 def _merge(state: State, waiting: dict[int, Array], position: int, share: Array, constant: Array) -> None:
     known = waiting.get(position)
     if known is None:
@@ -281,17 +266,13 @@ def tighten(state: State, position: int, wanted: Array) -> None:
         return
     low, high = (end.copy() for end in state.ranges[position])
     size = math.prod(state.network.nodes[position].shape)
-    widest = max(math.prod(node.shape) for node in state.network.nodes[: position + 1])
-    batch = max(1, CHUNK // (2 * widest))
-    proved = np.zeros((2, size), dtype=np.int64)
-    state.proved[position] = proved
+    batch = max(1, batch_of(state, position) // 2)
     for first in range(0, cells.size, batch):
         part = cells[first : first + batch]
         rows = np.zeros((2 * part.size, size))
         rows[np.arange(part.size), part] = 1.0
         rows[np.arange(part.size) + part.size, part] = -1.0
-        found, which = best_bounds(state, position, rows.reshape(-1, *state.network.nodes[position].shape))
-        proved[:, part] = which.reshape(2, -1)
+        found, _ = lower_bounds(state, position, rows.reshape(-1, *state.network.nodes[position].shape))
         low.reshape(-1)[part] = np.maximum(low.reshape(-1)[part], found[: part.size])
         high.reshape(-1)[part] = np.minimum(high.reshape(-1)[part], -found[part.size :])
     crossed = low > high  # both are bounds of the same values, so a crossing is an empty domain after splits
@@ -299,6 +280,11 @@ def tighten(state: State, position: int, wanted: Array) -> None:
     if crossed.any():
         raise Empty
     state.lines.pop(position, None)
+
+
+def batch_of(state: State, position: int) -> int:
+    """How many rows a backward pass from a node takes at once."""
+    return max(1, CHUNK // max(math.prod(node.shape) for node in state.network.nodes[: position + 1]))
 
 
 class Empty(Exception):
@@ -347,12 +333,16 @@ def _curved_after(state: State, position: int) -> list[Node | None]:
 
 def propagate(state: State, backward: bool, progress: Any = None) -> State:
     """Bounds of every node, in order: interval bounds, and backward bounds where they can matter."""
+    from halfulp.bounds._differences import measure
+
     for position in range(1, len(state.network.nodes)):
         state.interval(position)
         if backward:
             wanted = needs(state, position)
             if wanted is not None and wanted.any():
                 tighten(state, position, wanted)
+            if state.network.nodes[position].kind == "max":
+                measure(state, position)
         if progress is not None:
             progress(position / (len(state.network.nodes) - 1))
     return state

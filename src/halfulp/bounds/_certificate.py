@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from halfulp.bounds._backward import State, rectifier, slopes_of
 from halfulp.bounds._box import Box
+from halfulp.bounds._differences import needed_gaps
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import Network
 from halfulp.bounds._property import Property
@@ -27,8 +29,6 @@ class Leaf(NamedTuple):
     splits: dict[int, tuple[Array, Array]]
     alphas: dict[int, Array]
     betas: dict[int, Array]
-    which: Array
-    """The variant of planes of every row."""
     own: Array
     """Which rows have slopes and multipliers of their own."""
 
@@ -96,29 +96,37 @@ def _ranges(state: State) -> dict[str, Any]:
                 "cells": cells.tolist(),
                 "lower": hexes(now.lower.reshape(-1)[cells]),
                 "upper": hexes(now.upper.reshape(-1)[cells]),
-                "variants": _variants(state, position, cells),
             }
     return found
 
 
-def _variants(state: State, position: int, cells: Array) -> list[list[int]]:
-    known = state.proved.get(position)
-    return [[0] * len(cells)] * 2 if known is None else [side[cells].tolist() for side in known]
+def _planes(state: State) -> dict[str, Any]:
+    """The slopes of every node that is not affine, where they are not 0."""
+    found = {}
+    for position, node in enumerate(state.network.nodes):
+        if node.kind in ("max", "curve", "smooth"):
+            line = state.line(position)
+            found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
+    return found
 
 
-def _planes(state: State) -> list[dict[str, Any]]:
-    """The slopes of every node that is not affine, where they are not 0, for each family of planes."""
-    variants = []
-    for variant in state.variants:
-        state.choose = variant
-        found = {}
-        for position, node in enumerate(state.network.nodes):
-            if node.kind in ("max", "curve", "smooth"):
-                line = state.line(position)
-                found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
-        variants.append(found)
-    state.choose = state.variants[0]
-    return variants
+def _differences(states: Iterable[State]) -> dict[str, Any]:
+    """The bounds of differences between cells that the planes around maxima need, in any of some parts of the box."""
+    found: dict[str, Any] = {}
+    for state in states:
+        for position in state.gaps:
+            node = state.network.nodes[position]
+            wanted, gaps = needed_gaps(state, position)
+            index, cells = np.asarray(node.index), found.setdefault(str(position), {})
+            *windows, above, below = np.nonzero(wanted)
+            sides = (index[(*windows, cell)].tolist() for cell in (above, below))
+            pairs = zip(*sides, strict=True)
+            cells.update(zip(pairs, gaps[wanted].tolist(), strict=True))
+    return {
+        position: {"above": [a for a, _ in cells], "below": [b for _, b in cells], "values": hexes([*cells.values()])}
+        for position, cells in found.items()
+        if cells
+    }
 
 
 def _sparse(values: Any) -> dict[str, Any]:
@@ -141,7 +149,7 @@ def _rows(state: State, alphas: dict[int, Array], which: Array) -> list[dict[str
 
 
 def certificate_of_bounds(
-    network: Network, box: Box, arithmetic: str, state: State, alphas: dict[int, Array], which: Array
+    network: Network, box: Box, arithmetic: str, state: State, alphas: dict[int, Array]
 ) -> Certificate:
     """The certificate of bounds of the output."""
     head = _head(network, box, arithmetic)
@@ -149,9 +157,9 @@ def certificate_of_bounds(
     claim = {"kind": "bounds", "lower": hexes(low), "upper": hexes(high)}
     ranges = _ranges(state)
     ranges.pop(str(network.output), None)
-    leaf = {"cuts": [], "planes": [], "slopes": _rows(state, alphas, np.ones(2 * low.size)), "multipliers": []}
-    leaf["variants"] = which.tolist()
-    return sealed({**head, "claim": claim, "root": {"ranges": ranges, "planes": _planes(state)}, "leaves": [leaf]})
+    leaf = {"cuts": [], "planes": {}, "slopes": _rows(state, alphas, np.ones(2 * low.size)), "multipliers": []}
+    root = {"ranges": ranges, "differences": _differences([state]), "planes": _planes(state)}
+    return sealed({**head, "claim": claim, "root": root, "leaves": [leaf]})
 
 
 def certificate_of_property(
@@ -179,11 +187,11 @@ def certificate_of_property(
         written.append(
             {
                 "cuts": [[p, c, s, float(t).hex()] for p, c, s, t in leaf.cuts],
-                "planes": _planes(leaf.state) if leaf.cuts else [],
+                "planes": _planes(leaf.state) if leaf.cuts else {},
                 "slopes": _rows(leaf.state, leaf.alphas, leaf.own),
-                "variants": leaf.which.tolist(),
                 "multipliers": multipliers,
             }
         )
-    shared = {"ranges": _ranges(root), "planes": _planes(root)}
+    differences = _differences([root, *(leaf.state for leaf in leaves if leaf.cuts)])
+    shared = {"ranges": _ranges(root), "differences": differences, "planes": _planes(root)}
     return sealed({**head, "claim": {"kind": "property", "unsafe": unsafe}, "root": shared, "leaves": written})

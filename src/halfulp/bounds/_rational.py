@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,7 +221,7 @@ def padded_zeros(node: Node) -> list[int]:
     return [0] * windows if node.padded is None else [int(n) for n in np.asarray(node.padded).reshape(-1)]
 
 
-def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact], tuple[Exact, Exact]]:
+def planes_of(node: Node, slopes: Any, given: Any, gaps: Any) -> tuple[tuple[Exact, Exact], tuple[Exact, Exact]]:
     """(lower, upper) slopes, and the best biases with which they are sound."""
     low, high = given[0]
     if node.kind == "product":
@@ -245,25 +246,30 @@ def planes_of(node: Node, slopes: Any, given: Any) -> tuple[tuple[Exact, Exact],
     planes = zip(index, below.reshape(-1, shape[-1]), above.reshape(-1, shape[-1]), padded_zeros(node), strict=True)
     for row, under, over, zeros in planes:
         cells = [(lows[i], highs[i], s, t) for i, s, t in zip(row, under, over, strict=True) if i >= 0]
-        biases.append(window_biases(cells) if node.kind == "max" else smooth_biases(node, cells, zeros))
+        known = {p: gaps[p] for p in permutations([i for i in row if i >= 0], 2) if p in gaps} if gaps else {}
+        places = {i: place for place, i in enumerate(i for i in row if i >= 0)}
+        own = {(places[k], places[j]): gap for (k, j), gap in known.items()}
+        biases.append(window_biases(cells, own) if node.kind == "max" else smooth_biases(node, cells, zeros))
     least, most = (np.array([b[k] for b in biases], dtype=object).reshape(node.shape) for k in (0, 1))
     return (below, above), (least, most)
 
 
-def window_biases(cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
+def window_biases(cells: list[tuple[Any, Any, Any, Any]], gaps: Any = None) -> tuple[Any, Any]:
     """The largest bias below and the smallest above the maximum of one window, for given slopes.
 
-    Above: the largest x_k - slope · x over the box, which is linear in every cell. Below: the least of
-    max x - slope · x, which by duality is the largest over convex weights w of the least of (w - slope) · x; a weight
-    up to the slope gains the upper end per unit, beyond it the lower end, so the best weights are filled greedily.
+    Above: the largest x_k - slope · x over the box, which is linear in every cell, or what ``gaps``, bounds of
+    x_k - x_j, say about it. Below: the least of max x - slope · x, which by duality is the largest over convex weights
+    w of the least of (w - slope) · x; a weight up to the slope gains the upper end per unit, beyond it the lower end,
+    so the best weights are filled greedily.
     """
     if not cells:
         return ZERO, ZERO
     above = [-min(t * low, t * high) for low, high, _, t in cells]
     total = sum(above, ZERO)
-    most = max(
+    sides = [
         total - a + max((ONE - t) * low, (ONE - t) * high) for a, (low, high, _, t) in zip(above, cells, strict=True)
-    )
+    ]
+    most = max(sides if not gaps else _with_gaps(sides, cells, gaps))
     gains = [(high, s) for _, high, s, _ in cells if s > 0] + [(low, ONE) for low, _, _, _ in cells]
     least = sum((-s * (high if s > 0 else low) for low, high, s, _ in cells), ZERO)
     room = ONE
@@ -271,6 +277,27 @@ def window_biases(cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
         used = min(room, length)
         least, room = least + gain * used, room - used
     return least, most
+
+
+def _with_gaps(sides: list[Any], cells: list[tuple[Any, Any, Any, Any]], gaps: dict[tuple[int, int], Any]) -> list[Any]:
+    """Bounds of x_k - slope · x for every k, from bounds of the differences x_k - x_j.
+
+    For slopes t >= 0 it is sum_j t_j (x_k - x_j) + (1 - sum t) x_k. And it is at most gap(k, j) above the one of j.
+    """
+    places = range(len(cells))
+
+    def gap(k: int, j: int) -> Any:
+        return ZERO if k == j else min(gaps.get((k, j), cells[k][1] - cells[j][0]), cells[k][1] - cells[j][0])
+
+    slopes = [t for _, _, _, t in cells]
+    if min(slopes) >= 0:
+        rest = ONE - sum(slopes, ZERO)
+        for k in places:
+            own = sum((slopes[j] * gap(k, j) for j in places if slopes[j]), ZERO)
+            sides[k] = min(sides[k], own + rest * cells[k][1 if rest >= 0 else 0])
+    for _ in places:
+        sides = [min(sides[j] + gap(k, j) for j in places) for k in places]
+    return sides
 
 
 def smooth_biases(node: Node, cells: list[tuple[Any, Any, Any, Any]], zeros: int) -> tuple[Any, Any]:

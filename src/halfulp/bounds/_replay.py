@@ -98,6 +98,8 @@ class _Checker:
         self.eta = fmpq(1, 2**-self.format.quantum)
         self.affine = {p: affine_of(n) for p, n in enumerate(network.nodes) if n.kind == "affine"}
         self.kept: dict[int, Any] = {}
+        self.gaps: dict[int, dict[tuple[int, int], Exact]] = {}
+        """Maximum -> cells k, j of its input -> a proved upper bound of their difference."""
         shape = network.input_shape
         self.box = tuple(numbers(content["box"][end], shape) for end in ("lower", "upper"))
 
@@ -110,7 +112,7 @@ class _Checker:
         for leaf in leaves:
             inside, noise = (ranges, errors) if not leaf["cuts"] else self.ranges(leaf["cuts"], ranges, None)
             if inside is not None:
-                self.claim(leaf, inside, noise, root["planes"] if not leaf["planes"] else leaf["planes"])
+                self.claim(leaf, inside, noise, leaf["planes"] or root["planes"])
         kind = content["claim"]["kind"]
         what = f"bounds of {len(content['claim']['lower'])} outputs" if kind == "bounds" else "property"
         return f"{what}, {self.arithmetic} arithmetic, {len(leaves)} leaves: proved exactly"
@@ -134,6 +136,8 @@ class _Checker:
             errors.append(error)
             if root is not None and str(position) in root["ranges"]:
                 found[position] = self.tightened(position, found, errors, root)
+            if root is not None and str(position) in root["differences"]:
+                self.gaps[position] = self.differences(node, found, errors, root, root["differences"][str(position)])
         return found, errors
 
     def interval(self, position: int, node: Node, found: Any) -> tuple[Exact, Exact, Exact | None]:
@@ -224,34 +228,38 @@ class _Checker:
         """The certificate's bounds of some cells, after they are proved."""
         claim = root["ranges"][str(position)]
         low, high = (end.copy() for end in found[position])
-        size, cells = low.size, claim["cells"]
+        cells = claim["cells"]
         for sign, texts, end, better in ((ONE, claim["lower"], low, max), (-ONE, claim["upper"], high, min)):
-            kinds = claim["variants"][0 if sign > 0 else 1]
-            if len(texts) != len(cells) or len(kinds) != len(cells):
-                raise refuse(f"ranges of node {position}", "must have one bound for each cell")
-            for first in range(0, len(cells), 128):
-                part = cells[first : first + 128]
-                rows = zeros((len(part), size))
-                for k, cell in enumerate(part):
-                    rows[k, cell] = sign
-                proved = self.proved(
-                    position, rows.reshape(-1, *low.shape), found, errors, root["planes"], kinds[first:]
-                )
-                for k, cell in enumerate(part):
-                    wanted = number(texts[first + k])
-                    end.reshape(-1)[cell] = better(end.reshape(-1)[cell], wanted)
-                    at = found[position][0 if sign > 0 else 1].reshape(-1)[cell]
-                    if max(proved[k], sign * at) < sign * wanted:
-                        raise refuse(f"bound {texts[first + k]} of cell {cell} of node {position}", "is not proved")
+            rows = [{cell: sign} for cell in cells]
+            proved = self.proved(position, rows, found, errors, root["planes"])
+            for cell, text, least in zip(cells, texts, proved, strict=True):
+                wanted, at = number(text), end.reshape(-1)[cell]
+                if max(least, sign * at) < sign * wanted:
+                    raise refuse(f"bound {text} of cell {cell} of node {position}", "is not proved")
+                end.reshape(-1)[cell] = better(at, wanted)
         return low, high
 
-    def proved(self, position: int, rows: Exact, found: Any, errors: Any, planes: Any, kinds: Any) -> Exact:
-        """Exact lower bounds of rows, each with its own variant of planes."""
-        out = zeros((len(rows),))
-        for kind in set(kinds[: len(rows)]):
-            mine = [k for k in range(len(rows)) if kinds[k] == kind]
-            chosen = {**planes[0], **planes[kind]}
-            out[mine] = self.back(position, rows[mine], found, errors, chosen)
+    def differences(self, node: Node, found: Any, errors: Any, root: Any, claim: Any) -> Any:
+        """The certificate's bounds of differences x_k - x_j of cells of a maximum's input, after they are proved."""
+        pairs = list(zip(claim["above"], claim["below"], strict=True))
+        rows = [{k: -ONE, j: ONE} for k, j in pairs]
+        proved = self.proved(node.inputs[0], rows, found, errors, root["planes"])
+        for pair, text, least in zip(pairs, claim["values"], proved, strict=True):
+            if -least > number(text):
+                raise refuse(f"difference {text} of cells {pair} below node {node.name!r}", "is not proved")
+        return dict(zip(pairs, (-least for least in proved), strict=True))
+
+    def proved(self, position: int, rows: list[dict[int, Any]], found: Any, errors: Any, planes: Any) -> list[Any]:
+        """Exact lower bounds of rows, each a few cells of a node with coefficients."""
+        shape, out = self.network.nodes[position].shape, []
+        for first in range(0, len(rows), 128):
+            part = zeros((len(rows[first : first + 128]), int(np.prod(shape))))
+            for k, row in enumerate(rows[first : first + 128]):
+                for cell, value in row.items():
+                    if not 0 <= cell < part.shape[1]:
+                        raise refuse(f"cell {cell} of node {position}", f"must be from 0 to {part.shape[1] - 1}")
+                    part[k, cell] = value
+            out += self.back(position, part.reshape(-1, *shape), found, errors, planes).tolist()
         return out
 
     def claim(self, leaf: Any, ranges: Any, errors: Any, planes: Any) -> None:
@@ -287,8 +295,7 @@ class _Checker:
         if not (least > wanted or (least == wanted and not strict)):
             own = leaf["slopes"][k] if leaf["slopes"] else {}
             extra = leaf["multipliers"][k] if leaf["multipliers"] else {}
-            chosen = {**planes[0], **planes[leaf["variants"][k]]}
-            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, chosen, own, extra)[0]
+            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, planes, own, extra)[0]
         return bool(least > wanted or (least == wanted and not strict))
 
     def back(
@@ -334,7 +341,7 @@ class _Checker:
         given = [ranges[i] for i in node.inputs]
         kept = self.kept.get(position)
         if kept is None or kept[0] is not slopes or any(a is not b for a, b in zip(kept[1], given, strict=True)):
-            kept = self.kept[position] = (slopes, given, planes_of(node, slopes, given))
+            kept = self.kept[position] = (slopes, given, planes_of(node, slopes, given, self.gaps.get(position)))
         return kept[2]
 
     def spread(self, node: Node, waiting: Any, arrived: Exact, positive: Any, shares: Any) -> None:

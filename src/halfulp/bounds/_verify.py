@@ -14,7 +14,7 @@ import numpy as np
 from halfulp.bounds._alpha import Splits, optimise
 from halfulp.bounds._arithmetic import Arithmetic
 from halfulp.bounds._attack import search
-from halfulp.bounds._backward import Empty, State, best_bounds, lower_bounds, propagate
+from halfulp.bounds._backward import Empty, State, lower_bounds, propagate
 from halfulp.bounds._box import Box
 from halfulp.bounds._certificate import Leaf, certificate_of_bounds, certificate_of_property
 from halfulp.bounds._forward import Range, cell_bounds, step
@@ -71,7 +71,6 @@ def bounds(
     )
     last = network.output
     final: dict[int, Array] = {}
-    which = np.zeros(2 * math.prod(network.output_shape), dtype=np.int64)
     if method != "ibp" and not state.tight[last]:
         rows, shape = identity_rows(network), network.output_shape
         low, high = (end.copy() for end in state.ranges[last])
@@ -79,7 +78,7 @@ def bounds(
             found, final, _ = optimise(state, last, rows, {}, steps, lambda best: False, progress)
             state.alphas = {}
         else:
-            found, which = best_bounds(state, last, rows)
+            found, _ = lower_bounds(state, last, rows)
         half = len(found) // 2
         low = np.maximum(low, found[:half].reshape(shape))
         high = np.minimum(high, -found[half:].reshape(shape))
@@ -88,7 +87,7 @@ def bounds(
     low, high = state.ranges[last]
     return Bounds(
         low, high, method, arithmetic, network.dtype, names,
-        lambda: certificate_of_bounds(network, box, arithmetic, state, final, which),
+        lambda: certificate_of_bounds(network, box, arithmetic, state, final),
     )  # fmt: skip
 
 
@@ -188,7 +187,7 @@ class _Search:
         first = self._margins(self._interval(state))
         state.alphas = {}
         count = len(rows)
-        plain, which = best_bounds(state, last, rows) if self.method != "ibp" else (first, np.zeros(count, dtype=int))
+        plain = lower_bounds(state, last, rows)[0] if self.method != "ibp" else first
         own = np.zeros(count, dtype=np.bool_)
         best = np.maximum(self._margins(plain), first)
         alphas: dict[int, Array] = {}
@@ -196,9 +195,6 @@ class _Search:
         if steps and not self._proved(best):
             open_rows = np.flatnonzero(~self._done(best))
             own[open_rows] = True
-            worst = open_rows[np.argmin(best[open_rows])]
-            state.choose = state.variants[int(which[worst])]
-            which[open_rows] = which[worst]
             found, alphas, betas = optimise(
                 state, last, rows[open_rows], domain.splits, steps,
                 lambda b: bool((b > self.bound[open_rows]).all()) or time.monotonic() > self.deadline,
@@ -214,12 +210,11 @@ class _Search:
                 joined = self._margins(joint, open_rows)
                 self.joint = self.joint or bool((joined > 0).any())
                 best[open_rows] = np.maximum(best[open_rows], joined)
-            state.choose = state.variants[0]
         margin = min(max(best[self.owner == k]) for k in range(len(self.claim.unsafe)))
         if quick:
             self.margin = margin
         if margin > 0:
-            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas, which, own))
+            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas, own))
             return float(margin)
         self._last = (float(margin), best)
         return None
@@ -258,8 +253,7 @@ class _Search:
                 child = self._child(domain, cut, side)
                 if child is None:  # the splits leave no input: the parent's bounds show it
                     cuts = (*domain.cuts, (cut[0], cut[1], side, cut[2]))
-                    nothing = np.zeros(len(self.rows), dtype=np.int64)
-                    self.leaves.append(Leaf(domain.state, cuts, {}, {}, {}, nothing, nothing > 0))
+                    self.leaves.append(Leaf(domain.state, cuts, {}, {}, {}, np.zeros(len(self.rows), dtype=np.bool_)))
                     closed += share / 2
                     continue
                 if self.decide(child, 12) is None:
@@ -413,7 +407,7 @@ def certified_radius(
         if method == "alpha-crown":
             found, _, _ = optimise(state, network.output, shaped, {}, 20, lambda b: bool((b > bound).all()))
         else:
-            found, _ = best_bounds(state, network.output, shaped)
+            found, _ = lower_bounds(state, network.output, shaped)
         return bool((found > bound).all())
 
     def searched(radius: float) -> bool:
