@@ -35,7 +35,7 @@ CONSTRAINTS: dict[str, str] = {
     "I5": "a cotangent has the shape and element type of the output",
     "I6": "out is a writeable NumPy array of the shape and element type of the output",
     "I7": "sizes are below 2**60, and the arrays fit in memory",
-    "I8": "an array has no mask",
+    "I8": "an array is not a masked array",
     # Policies
     "P1": "ties is 'first', 'last', 'all' or 'split'",
     "P2": "nan is 'propagate', 'ignore' or 'raise'",
@@ -48,16 +48,16 @@ CONSTRAINTS: dict[str, str] = {
     "N1": "dtype is None, 'same', or the name of an integer, bool or float type",
     "N2": "the element type of the result holds every value",
     "N3": "a derivative has the element type of its input",
-    "N4": "a mode is that of numbers that can be told apart",
+    "N4": "a mode is computed of exact numbers",
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
-    "S2": "the scalar has exp and log",
+    "S2": "the scalar type has exp and log",
     # Adaptive and global pooling
     "D1": "every output size is an integer >= 1, or None to keep the input's size",
     "G1": "ndim is an integer >= 1",
     # Power means
     "L1": "p is a real number >= 1, or infinity",
-    "L2": "the scalar has the powers and roots that p asks for",
+    "L2": "the scalar type has the powers and roots that p needs",
     # Unfold and fold
     "K1": "an unfold's input has a channel axis; a fold's has the cells of a window and as many columns as windows",
     # Max unpooling
@@ -65,7 +65,7 @@ CONSTRAINTS: dict[str, str] = {
     "U2": "every index is a cell of the output's plane, or -1 for none",
     "U3": "every output size is an integer >= 0",
     # Fractional max pooling
-    "F1": "samples are numbers from 0 on and below 1, one for every plane and spatial axis",
+    "F1": "samples are numbers >= 0 and < 1, one for every plane and spatial axis",
     "F2": "the input has at least output_size + kernel_size - 1 cells along every axis",
     "F3": "exactly one of output_size and output_ratio is given",
     # Convolution
@@ -89,8 +89,8 @@ CONSTRAINTS: dict[str, str] = {
     "E1": "a node id is the position of a node of this tape",
     "E2": "a node's inputs have shapes that fit the operation",
     "E3": "a cotangent has the shape and kind of the node's value",
-    "E4": "only a scalar output may leave its cotangent out",
-    "E5": "all values that meet in a node are of one scalar kind",
+    "E4": "only a scalar output may omit its cotangent",
+    "E5": "all inputs of a node have one scalar kind",
     "E6": "an operator has forward, jvp and vjp",
     "E8": "an operator is declared with its kind, its second derivative, its inputs and how cases of it are drawn",
     # The PyTorch bridge, which keeps PyTorch's own rules
@@ -104,12 +104,12 @@ CONSTRAINTS: dict[str, str] = {
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
     # JAX
     "J1": "an operator under jax is compiled for the CPU",
-    "J2": "a record that jax compiles is made of plain numbers and words",
+    "J2": "the fields of an operator under jax are numbers and strings",
     "J3": "a result under jax has an element type that jax is configured to hold",
     # ONNX models
-    "O1": "a model is a whole, well-formed ONNX file of an operator set from 6 on",
-    "O2": "every operator of a model is one that halfulp computes",
-    "O3": "every attribute of a node has a value that halfulp computes",
+    "O1": "a model is a complete, well-formed ONNX file of operator set 6 or later",
+    "O2": "every operator of a model is supported",
+    "O3": "every attribute of a node has a supported value",
     "O4": "every value is defined once, and before it is used: a graph has no cycle and no gap",
     "O5": "external data lies in a file inside the model's folder",
     "O6": "a tensor's data fits its shape and type, and its size fits the limit",
@@ -120,26 +120,26 @@ CONSTRAINTS: dict[str, str] = {
     # Bounds
     "V1": "a box has finite bounds, no lower one above its upper one",
     "V2": "a box or a point has the shape of the network's input, a property that of its output",
-    "V3": "every operator of a network is one that can be bounded",
-    "V4": "method, arithmetic and time limit are ones that exist",
+    "V3": "every operator of a network has bounds",
+    "V4": "method, arithmetic and time limit have accepted values",
     "V5": "no value of the network overflows on the box",
     "V6": "a property is made of linear inequalities with finite numbers",
-    "V7": "a certificate is whole, belongs to the network, and every line of it holds exactly",
+    "V7": "a certificate is complete, belongs to the network, and every line of it holds exactly",
     # Properties in VNN-LIB form
     "Q1": "a property file is text of declarations and assertions in matching parentheses, of limited size and depth",
     "Q2": "every variable is X_i or Y_j, declared once as Real, numbered from 0 without a gap",
     "Q3": "an assertion is and, or, <= and >= over linear terms; no inequality mixes inputs and outputs",
     "Q4": "every input is bounded by numbers, the lower one not above the upper one",
-    "Q5": "the alternatives of a property, multiplied out, are of limited number",
+    "Q5": "a property has a limited number of alternatives",
     # Dask arrays
     "Y1": "the sizes of a Dask array are known",
-    "Y2": "derivatives, and indices of operators that need whole planes, are of arrays in memory",
+    "Y2": "derivatives, and indices of operators that need whole planes, need arrays in memory",
     # Pyramids
-    "Y3": "the source of a pyramid is a whole Zarr array, TIFF file or .npy file of numbers",
+    "Y3": "the source of a pyramid is a complete Zarr array, TIFF file or .npy file of numbers",
     "Y4": "axes are 2 to 5 different ones out of t, c, z, y, x, with y and x",
-    "Y5": "a target does not exist, or is an unfinished pyramid of the same source and options that nobody else writes",
-    "Y6": "method, factor, levels, chunks, compressor, dtype and memory are ones that a pyramid can be made with",
-    "Y7": "a pyramid that is verified has levels that are smaller than its base by whole factors",
+    "Y5": "a target is new, or is an unfinished pyramid of the same source and options that no other process writes",
+    "Y6": "method, factor, levels, chunks, compressor, dtype and memory have accepted values",
+    "Y7": "the levels of a verified pyramid are smaller than its base by integer factors",
     "Y8": "pooling of an xarray object names its dimensions, with windows that fit the boundary",
 }
 """Label -> the constraint in one sentence."""

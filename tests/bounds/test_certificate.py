@@ -210,7 +210,7 @@ def test_only_what_holds_has_a_certificate() -> None:
     found = hb.verify(network, hb.Box([0, 0], [1, 1]), hb.robust(0, 2))
     with pytest.raises(hu.CertificateError) as caught:
         _ = found.certificate
-    assert str(caught.value) == "certificate: status='violated': only what holds has a certificate [V7]"
+    assert str(caught.value) == "certificate: status='violated': only a property that holds has a certificate [V7]"
 
 
 def test_the_biases_of_a_window_are_the_best_ones() -> None:

@@ -94,7 +94,7 @@ def test_a_file_that_is_no_journal_exits_with_2_and_is_kept(tmp_path: Path, caps
     path = tmp_path / "notes.txt"
     path.write_text("my only copy")
     assert main(["check", *QUICK, "--journal", str(path), "--quiet"]) == 2
-    assert f"halfulp check: {path} is no journal, and would be overwritten" in capsys.readouterr().err
+    assert f"halfulp check: {path} is not a journal and would be overwritten" in capsys.readouterr().err
     assert path.read_text() == "my only copy"
 
 

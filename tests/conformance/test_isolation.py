@@ -137,7 +137,9 @@ TINY = Plan(operators=("max_pool",), modes=("forward",), dtypes=("int8",), cases
 def test_a_file_that_is_no_journal_is_refused_and_kept(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "thesis.txt"
     path.write_bytes(content)
-    with pytest.raises(JournalError, match=r"thesis.txt is no journal, and would be overwritten; give another name"):
+    with pytest.raises(
+        JournalError, match=r"thesis.txt is not a journal and would be overwritten; choose another name"
+    ):
         check(["halfulp"], TINY, journal=path)
     assert path.read_bytes() == content
 
@@ -180,7 +182,7 @@ def forged(line: Any, **changes: Any) -> bytes:
         (lambda line: forged(line, failed=-1, passed=5), "do not add up"),
         (lambda line: forged(line, passed=0, failed=4), "do not add up"),
         (lambda line: forged(line, histogram=[1]), "do not add up"),
-        (lambda line: forged(line, dtype="float32"), "is no part of the unit"),
+        (lambda line: forged(line, dtype="float32"), "is not part of the unit"),
         (lambda line: forged(line, surprise=1), "it is not a line that a campaign writes"),
         (lambda line: json.dumps({"crash": {"subject": "halfulp"}}).encode(), "it has neither"),
         (
@@ -203,7 +205,7 @@ def test_a_line_that_no_campaign_wrote_is_refused_by_its_number(forge: Any, reas
     path.write_bytes(header + b"\n" + forge(json.loads(line)) + b"\n")
     before = path.read_bytes()
     with pytest.raises(
-        JournalError, match=rf"line [23]: .*{reason}.*mend the line" if "line 3" not in reason else reason
+        JournalError, match=rf"line [23]: .*{reason}.*correct the line" if "line 3" not in reason else reason
     ):
         check(["halfulp"], TINY, journal=path)
     assert path.read_bytes() == before

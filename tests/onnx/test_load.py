@@ -42,7 +42,7 @@ def test_a_path_loads_and_runs(tmp_path: Path) -> None:
 
 def test_not_a_model_O1(tmp_path: Path) -> None:
     assert_refused(b"", "O1", "no graph")
-    assert_refused(b"\x00\x01 garbage", "O1", "not a whole ONNX model")
+    assert_refused(b"\x00\x01 garbage", "O1", "not a complete ONNX model")
     assert_refused(tmp_path / "absent.onnx", "O1", "is not a file")
     assert_refused(tmp_path, "O1", "is not a file")
     assert_refused(str(tmp_path) + "/\0", "O1")

@@ -62,7 +62,7 @@ def test_sources(tmp_path: Path, image: Path, capsys: Any) -> None:
         capsys, tmp_path / "x.jpg", target
     )
     (tmp_path / "short.npy").write_bytes(image.read_bytes()[:-10])
-    assert "is no whole .npy file" in refused(capsys, tmp_path / "short.npy", target)
+    assert "is not a complete .npy file" in refused(capsys, tmp_path / "short.npy", target)
     np.save(tmp_path / "complex.npy", np.zeros((4, 4), complex))
     assert "must be bool, an integer type, float16, float32 or float64 [Y3]" in refused(
         capsys, tmp_path / "complex.npy", target
@@ -74,7 +74,7 @@ def test_sources(tmp_path: Path, image: Path, capsys: Any) -> None:
         capsys, tmp_path / "group.zarr", target
     )
     (tmp_path / "folder").mkdir()
-    assert "is no Zarr array or group" in refused(capsys, tmp_path / "folder", target)
+    assert "is not a Zarr array or group" in refused(capsys, tmp_path / "folder", target)
     assert not target.exists()
     assert not target.with_name("y.zarr.partial").exists()
 

@@ -56,7 +56,10 @@ def check_triple(op: Any) -> None:
     missing = [name for name, there in found.items() if not there]
     if missing:
         raise TapeError(
-            "tape.apply", f"operator={op!r}", f"lacks {', '.join(missing)}; an operator has all of the triple", "E6"
+            "tape.apply",
+            f"operator={op!r}",
+            f"lacks {', '.join(missing)}; an operator needs forward, jvp and vjp",
+            "E6",
         )
     if hasattr(type(op), "jvp") and hasattr(type(op), "vjp"):
         _whole.add(type(op))

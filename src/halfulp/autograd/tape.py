@@ -182,7 +182,7 @@ class Tape(Builders):
                 raise TapeError(
                     "tape.backward",
                     f"output={output} of shape {node.shape}",
-                    "needs a cotangent; only one number has none",
+                    "needs a cotangent; only a scalar output can omit it",
                     "E4",
                 )
             cotangent = full(node.shape, node.value, 1)
@@ -210,7 +210,7 @@ class Tape(Builders):
             node = self.node(id)
             if node.operator is not None:
                 raise TapeError(
-                    "tape.jvp", f"tangent of node {id} ({node.name!r})", "only leaves move on their own", "E3"
+                    "tape.jvp", f"tangent of node {id} ({node.name!r})", "only leaves can be given a tangent", "E3"
                 )
             moving[node.id] = _fitting("tape.jvp", f"tangent of node {id}", tangent, node)
         for node in nodes:

@@ -92,7 +92,9 @@ def _alternative(rows: Any, bound: Any) -> Alternative:
     lines = tuple(tuple(_fraction(v) for v in row) for row in rows)
     limits = tuple(_fraction(v) for v in bound)
     if not lines or len(lines) != len(limits):
-        raise ModelError("Property", f"{len(lines)} rows, {len(limits)} bounds", "there must be as many, and one", "V6")
+        raise ModelError(
+            "Property", f"{len(lines)} rows, {len(limits)} bounds", "must be equally many, at least one", "V6"
+        )
     return Alternative(lines, limits)
 
 

@@ -60,7 +60,9 @@ class Verdict:
         if self._certificate is None:
             from halfulp.errors import CertificateError
 
-            raise CertificateError("certificate", f"status={self.status!r}", "only what holds has a certificate", "V7")
+            raise CertificateError(
+                "certificate", f"status={self.status!r}", "only a property that holds has a certificate", "V7"
+            )
         return self._certificate()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:

@@ -63,7 +63,7 @@ class Journal:
                 self._take(json.loads(raw))
             except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 reason = str(error) if isinstance(error, JournalError) else "it is not a line that a campaign writes"
-                raise JournalError(f"{path}, line {number}: {reason}; mend the line, or remove the file") from error
+                raise JournalError(f"{path}, line {number}: {reason}; correct the line, or remove the file") from error
         return len(content) - len(lines[-1])
 
     def _check_header(self, path: Path, raw: bytes) -> None:
@@ -73,9 +73,9 @@ class Journal:
         except (ValueError, RecursionError):
             known = False
         if not known:
-            raise JournalError(f"{path} is no journal, and would be overwritten; give another name")
+            raise JournalError(f"{path} is not a journal and would be overwritten; choose another name")
         if header != self._header:
-            raise JournalError(f"{path} is the journal of another campaign; give another name, or remove it")
+            raise JournalError(f"{path} is the journal of another campaign; choose another name, or remove it")
 
     def _take(self, line: Any) -> None:
         if set(line) == {"unit", "results"}:
@@ -106,7 +106,7 @@ class Journal:
     def _check_cells(self, unit: Unit, name: str, summary: Summary, places: set[str]) -> None:
         for operator, mode, dtype in summary.cells:
             if (operator, dtype) != (unit.operator, unit.dtype) or mode not in self._modes(unit):
-                raise JournalError(f"{name}: {operator}/{mode}/{dtype} is no part of the unit {unit.key!r}")
+                raise JournalError(f"{name}: {operator}/{mode}/{dtype} is not part of the unit {unit.key!r}")
             if not summary.cells[operator, mode, dtype].consistent():
                 raise JournalError(f"{name}: the numbers of {operator}/{mode}/{dtype} do not add up")
         for mode in self._modes(unit):

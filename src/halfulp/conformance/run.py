@@ -94,7 +94,7 @@ def _array(found: Any) -> Array:
     try:
         array = np.asarray(found)
     except Exception as error:
-        raise NoAnswer(f"returns {_kind(found)}, which is no array: {printable(str(error))[:100]}") from error
+        raise NoAnswer(f"returns {_kind(found)}, which is not an array: {printable(str(error))[:100]}") from error
     numbers = array.dtype.kind in "iubfc" or array.dtype.name.startswith(("bfloat", "float"))
     if not numbers:
         raise NoAnswer(f"returns {_kind(found)} of dtype {printable(str(array.dtype))} instead of numbers")

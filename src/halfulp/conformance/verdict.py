@@ -93,7 +93,7 @@ def judge(subject: Subject, op: Operator, mode: str, oracle: Oracle) -> Verdict:
     except InputChanged as error:
         return Verdict("failed", "error", "changes its input", str(error), tested={"error"})
     except NoAnswer as error:
-        return Verdict("failed", "shape", "the answer is no array of numbers", str(error), tested={"shape"})
+        return Verdict("failed", "shape", "the result is not an array of numbers", str(error), tested={"shape"})
     except Exception as error:
         return _refused(subject, oracle(asked, mode), error)
     want = oracle(asked, mode)

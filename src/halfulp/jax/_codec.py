@@ -51,7 +51,7 @@ def _plain(op: Operator, name: str, value: Any) -> Any:
     if isinstance(value, (Fraction, flint.fmpq)):
         ratio = Fraction(int(value.p), int(value.q)) if isinstance(value, flint.fmpq) else value
         return {_RATIONAL: [str(ratio.numerator), str(ratio.denominator)]}
-    raise PolicyError(op.name, f"{name}={value!r}", "must be a number or word that a program can carry", "J2")
+    raise PolicyError(op.name, f"{name}={value!r}", "must be a number or a string", "J2")
 
 
 def _value(value: Any) -> Any:

@@ -18,7 +18,7 @@ def refuse_mask(operator: str, name: str, value: Any) -> None:
         raise DTypeError(
             operator,
             f"{name} of type MaskedArray",
-            "masked cells have no meaning here; give filled(value) or data, a plain array",
+            "masked arrays are not supported; pass filled(value) or data",
             "I8",
         )
 

@@ -116,7 +116,7 @@ def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Model:
     >>> halfulp.onnx.load(b"not a model")
     Traceback (most recent call last):
         ...
-    halfulp.errors.ModelError: load: 11 bytes: are not a whole ONNX model [O1]
+    halfulp.errors.ModelError: load: 11 bytes: are not a complete ONNX model [O1]
     """
     return Model(read(source, max_bytes))
 

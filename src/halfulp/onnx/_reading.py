@@ -43,7 +43,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except (DecodeError, RecursionError) as error:
-        raise ModelError("load", f"{len(data)} bytes", "are not a whole ONNX model", "O1") from error
+        raise ModelError("load", f"{len(data)} bytes", "are not a complete ONNX model", "O1") from error
     return model
 
 
@@ -52,7 +52,7 @@ def program_of(
 ) -> Program:
     """Check a model from its head to its outputs."""
     if not model.HasField("graph") or model.ir_version < 1:
-        raise ModelError("load", "model", "has no graph: it is not a whole ONNX model", "O1")
+        raise ModelError("load", "model", "has no graph: it is not a complete ONNX model", "O1")
     opset = opset_of(model.opset_import, None, OLDEST_OPSET)
     functions = {(function.domain, function.name): function for function in model.functions}
     scope = Scope(opset, folder, max_bytes, operators, functions)

@@ -74,7 +74,7 @@ def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = 
     check_size(owner, argument, shape, dtype, limit, used)
     count = math.prod(shape)
     if tensor.HasField("segment"):
-        raise ModelError(owner, argument, "a tensor in segments is not a whole tensor", "O6")
+        raise ModelError(owner, argument, "a tensor in segments is not supported", "O6")
     if tensor.data_location == TensorProto.EXTERNAL:
         return _from_bytes(
             owner, argument, _external(tensor, folder, owner, argument, count * dtype.itemsize), shape, dtype
@@ -92,7 +92,7 @@ def _from_bytes(owner: str, argument: str, data: bytes, shape: tuple[int, ...], 
     if len(data) != expected:
         raise ModelError(owner, argument, f"has {len(data)} bytes, but {shape} of {dtype} has {expected}", "O6")
     if dtype == np.bool_ and any(byte > 1 for byte in data):
-        raise ModelError(owner, argument, "a truth value is a byte 0 or 1", "O6")
+        raise ModelError(owner, argument, "a bool must be a byte 0 or 1", "O6")
     array: NDArray[Any] = np.frombuffer(data, dtype=dtype)
     if sys.byteorder == "big":  # the file is little-endian
         array = array.byteswap()

@@ -130,7 +130,7 @@ def _npy(path: str, axes: str | None) -> Source:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise PyramidError("pyramid", path, f"is no whole .npy file: {error}", "Y3") from error
+        raise PyramidError("pyramid", path, f"is not a complete .npy file: {error}", "Y3") from error
     return _made(path, _Fresh(path, array), axes, None, _stamp(Path(path)), array.shape)
 
 
@@ -152,7 +152,7 @@ def _zarr(path: str, axes: str | None) -> Source:
     try:
         node: Any = zarr.open(path, mode="r")
     except Exception as error:
-        raise PyramidError("pyramid", path, f"is no Zarr array or group: {error}", "Y3") from error
+        raise PyramidError("pyramid", path, f"is not a Zarr array or group: {error}", "Y3") from error
     known, array = None, node
     more: dict[str, Any] = {}
     files = [Path(path)]
@@ -192,7 +192,7 @@ def _tiff(path: str, axes: str | None) -> Source:
             file = tifffile.TiffFile(path)
             several = file.series
         if complaints:
-            raise PyramidError("pyramid", path, f"is no whole TIFF file: {complaints[0]}", "Y3")
+            raise PyramidError("pyramid", path, f"is not a complete TIFF file: {complaints[0]}", "Y3")
         if not several:
             raise PyramidError("pyramid", path, "is a TIFF file without an image", "Y3")
         series = several[0]
@@ -206,7 +206,7 @@ def _tiff(path: str, axes: str | None) -> Source:
             file.close()
         if isinstance(error, PyramidError) or not isinstance(error, Exception):
             raise
-        raise PyramidError("pyramid", path, f"is no whole TIFF file: {error}", "Y3") from error
+        raise PyramidError("pyramid", path, f"is not a complete TIFF file: {error}", "Y3") from error
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def _opened(target: str) -> tuple[Source, list[_Level], str | None]:
         paths = [dataset["path"] for dataset in image["datasets"]]
         arrays = [group[path] for path in paths]
     except Exception as error:
-        text = f"is no OME-Zarr image: {str(error) or type(error).__name__}"
+        text = f"is not an OME-Zarr image: {str(error) or type(error).__name__}"
         raise PyramidError("pyramid", target, text, "Y7") from error
     if len(arrays) < 2:
         raise PyramidError("pyramid", target, "has no level above its base", "Y7")
@@ -131,7 +131,7 @@ def _level(target: str, base: Source, path: str, array: Any) -> _Level:
             f for f in {nearest, up, size // cells, *_powers(nearest)} if f and cells in (-(-size // f), size // f)
         ]
         if not fitting:
-            text = f"level {path} has {cells} cells for {size} of the base, which is no whole factor"
+            text = f"level {path} has {cells} cells for {size} of the base, which is not an integer factor"
             raise PyramidError("pyramid", target, text, "Y7")
         best = min(fitting, key=lambda f: (f & (f - 1) != 0, abs(f - size / cells)))
         factor.append(best)

@@ -23,7 +23,7 @@ from halfulp.spec.median_pool import ordered
 def most_frequent(op: Any, values: Sequence[Any]) -> int:
     """The position of the first cell with the most frequent value."""
     if any(isinstance(value, flint.arb) and not value.is_exact() for value in values):
-        raise DTypeError(op.name, "inexact balls", "only numbers that can be told apart have a mode", "N4")
+        raise DTypeError(op.name, "inexact balls", "a mode needs exact numbers", "N4")
     order = ordered(op, values)
     if len(order) == 1:
         return order[0]

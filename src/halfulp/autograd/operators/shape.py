@@ -147,7 +147,9 @@ class Concatenate(TapeOperator):
             return np.concatenate(inputs, axis=self.axis)
         except ValueError as error:
             shapes = [x.shape for x in inputs]
-            raise self._fail(f"input shapes={shapes}, axis={self.axis}", "must agree but along the axis") from error
+            raise self._fail(
+                f"input shapes={shapes}, axis={self.axis}", "must be equal except along the axis"
+            ) from error
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         from halfulp.autograd.traced import strip

@@ -59,7 +59,7 @@ class Subject:
 
     def set_num_threads(self, threads: int) -> None:
         """Use this many threads from now on."""
-        raise Unsupported(f"{self.name} does not let its threads be set")
+        raise Unsupported(f"{self.name} cannot set its number of threads")
 
     def takes_large(self, op: Operator) -> bool:
         """Whether tens of thousands of cells are no burden, as the probes of reproducibility need."""

@@ -131,7 +131,7 @@ def _symmetric(padding: Any, ndim: int, modes: bool) -> Any:
             return padding
         raise Unsupported(f"torch has no padding={padding!r} here")
     if any(before != after for before, after in padding):
-        raise Unsupported("torch pads both sides of an axis alike")
+        raise Unsupported("torch pads both sides of an axis equally")
     return tuple(before for before, _ in padding)
 
 
