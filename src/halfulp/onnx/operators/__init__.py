@@ -18,6 +18,7 @@ from halfulp.onnx.operators import (
     quantized,
     recurrent,
     reduction,
+    resize,
 )
 from halfulp.onnx.operators.convolution import conv, conv_transpose
 from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
@@ -106,10 +107,12 @@ _ARITHMETIC: dict[str, Builder] = {
     "ReduceProd": reduction.reduction(reduction.rows_prod),
     "ReduceSum": reduction.reduction(reduction.rows_sum, since=13),
     "ReduceSumSquare": reduction.reduction(reduction.rows_sum_square),
+    "Resize": resize.resize,
     "Round": arithmetic.unary(arithmetic.rint),
     "Sign": arithmetic.unary(arithmetic.sign),
     "Sub": arithmetic.sub,
     "Sum": arithmetic.sum_,
+    "Upsample": resize.upsample,
 }
 _QUANTIZED: dict[str, Builder] = {
     "ConvInteger": quantized.conv_integer,
