@@ -62,6 +62,7 @@ def test_linear_is_rounded_once(shape, sizes, dtype, corners, seed, scale) -> No
     x = np.random.default_rng(seed).standard_normal(shape)
     with np.errstate(over="ignore"):
         x = np.where(np.isfinite((x * scale).astype(dtype)), x * scale, x).astype(dtype)
+    x = np.where(x == 0, dtype(1), x)  # rationals have no negative zero; the test after the next one has
     mode = "align_corners" if corners else "half_pixel"
     found = resize(x, sizes=sizes, mode="linear", coordinate_transformation_mode=mode)
     expected = hu.rounded(exactly(x, sizes, corners), dtype)
