@@ -78,18 +78,44 @@ nb::object pick_array(const std::string& name, Index planes, nb::handle cells, n
 }
 
 // (the output, the flat positions that are undecided as int64).
-nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
-  const std::vector<PatchAxis> axes = patch_axes(numbers);
-  const InputArray x = take_float_input(input, name.c_str(), "input");
-  const OutputArray out = new_output(Sizes(shape), DType::f32);
+template <class Work>
+nb::tuple with_undecided(const Sizes& shape, DType dtype, const Work& work) {
+  const OutputArray out = new_output(shape, dtype);
   std::vector<Index> undecided;
   {
     const KernelScope scope;
-    undecided = norm2(axes, planes_of(x.view.shape, axes), x.view, out.view);
+    undecided = work(out.view);
   }
   const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
   std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
   return nb::make_tuple(out.owner, positions.owner);
+}
+
+nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
+    return (x.view.dtype == DType::f32 ? norm2 : norm2_values)(axes, planes_of(x.view.shape, axes), x.view, out);
+  });
+}
+
+nb::tuple norm2_jvp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle tangent,
+                    std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const InputArray t = take_float_input(tangent, name.c_str(), "tangent");
+  return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
+    return norm2_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out);
+  });
+}
+
+nb::tuple norm2_vjp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle cotangent) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
+  return with_undecided(x.view.shape, x.view.dtype, [&](const ArrayView& out) {
+    return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, g.view, out);
+  });
 }
 
 }  // namespace
@@ -100,6 +126,8 @@ void register_patches(nb::module_& module) {
   module.def("place", &place_array, nb::arg("name"), nb::arg("planes"), nb::arg("values"), nb::arg("indices"),
              nb::arg("shape"));
   module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("norm2_jvp", &norm2_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"), nb::arg("shape"));
+  module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("g"));
   module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
 }
 

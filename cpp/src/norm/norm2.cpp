@@ -10,6 +10,7 @@
 #include "halfulp/parallel.hpp"
 #include "base/row_kernels.hpp"
 #include "base/row_buffer.hpp"
+#include "patches/window_rows.hpp"
 
 namespace halfulp {
 namespace {
@@ -76,12 +77,10 @@ class Norm2 {
     const PatchAxis& axis = axes_.back();
     std::fill(sums_.begin(), sums_.end(), 0.0);
     for (Index w = 0; w < axis.kernel; ++w) {
-      const Index shift = w * axis.dilation - axis.before;
-      const Index first = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
-      const Index room = axis.size - 1 - shift;
-      const Index stop = room < 0 ? 0 : std::min(axis.outputs, room / axis.stride + 1);
-      if (first < stop)
-        kernels_.add_every(columns + shift + first * axis.stride, axis.stride, sums_.data() + first, stop - first);
+      const RealWindows run = real_windows(axis, w);
+      const Index from = w * axis.dilation - axis.before + run.first * axis.stride;
+      if (run.first < run.stop)
+        kernels_.add_every(columns + from, axis.stride, sums_.data() + run.first, run.stop - run.first);
     }
   }
 
@@ -95,30 +94,8 @@ class Norm2 {
         if (cell >= 0 && cell < axis.size) held_.push_back(plane + cell * axes_[1].size);
       return;
     }
-    Index start[kMaxRank], taps[kMaxRank] = {};
-    for (int a = last - 1; a >= 0; --a) {
-      const PatchAxis& axis = axes_[static_cast<std::size_t>(a)];
-      start[a] = row % axis.outputs * axis.stride - axis.before;
-      row /= axis.outputs;
-    }
     const Index n = axes_.back().size;
-    for (;;) {
-      Index source = 0;
-      bool real = true;
-      for (int a = 0; a < last; ++a) {
-        const PatchAxis& axis = axes_[static_cast<std::size_t>(a)];
-        const Index cell = start[a] + taps[a] * axis.dilation;
-        real = real && cell >= 0 && cell < axis.size;
-        source = source * axis.size + cell;
-      }
-      if (real) held_.push_back(plane + source * n);
-      int a = last - 1;
-      for (; a >= 0; --a) {
-        if (++taps[a] < axes_[static_cast<std::size_t>(a)].kernel) break;
-        taps[a] = 0;
-      }
-      if (a < 0) return;
-    }
+    for_held_rows(axes_, row, [&](Index source) { held_.push_back(plane + source * n); });
   }
 
   void finish(Index at, std::vector<Index>& unsure) {

@@ -8,6 +8,7 @@
 
 #include "exact/exact_sum.hpp"
 #include "halfulp/parallel.hpp"
+#include "patches/window_rows.hpp"
 
 namespace halfulp {
 namespace {
@@ -35,18 +36,6 @@ Index grain_of(Index units, Index items) {
   return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));
 }
 
-// The windows [first, stop) whose offset w is a real cell.
-struct Run {
-  Index first, stop;
-};
-Run real_windows(const PatchAxis& axis, Index w) {
-  const Index shift = axis.before - w * axis.dilation;  // cell = o * stride - shift
-  const Index first = shift <= 0 ? 0 : (shift + axis.stride - 1) / axis.stride;
-  const Index last = axis.size - 1 + shift;
-  const Index stop = last < 0 ? 0 : std::min(axis.outputs, last / axis.stride + 1);
-  return {std::min(first, stop), stop};
-}
-
 template <class U>
 void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset, U* out) {
   const int last = static_cast<int>(axes.size()) - 1;
@@ -56,7 +45,7 @@ void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset
     offset /= axes[a].kernel;
   }
   const PatchAxis& row = axes[last];
-  const Run run = real_windows(row, taps[last]);
+  const RealWindows run = real_windows(row, taps[last]);
   const Index shift = taps[last] * row.dilation - row.before;
   for (;;) {
     Index source = 0;
@@ -144,9 +133,9 @@ class Fold {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
     sums.start(axis.size);
-    covered_by(unit % rows_, [&](Index offset, Index window) {
+    for_covering_rows(axes_, unit % rows_, [&](Index offset, Index window) {
       for (Index w = 0; w < axis.kernel; ++w) {
-        const Run run = real_windows(axis, w);
+        const RealWindows run = real_windows(axis, w);
         const T* const terms = patches + (offset * axis.kernel + w) * windows_ + window * axis.outputs;
         const Index shift = w * axis.dilation - axis.before;
         for (Index o = run.first; o < run.stop; ++o)
@@ -164,40 +153,12 @@ class Fold {
   }
 
  private:
-  // Calls f(offset, window) for every window of the axes before the last, and the offset in it, that holds a row.
-  template <class F>
-  void covered_by(Index row, const F& f) const {
-    Index cell[kMaxRank], taps[kMaxRank] = {};
-    for (int a = last_ - 1; a >= 0; --a) {
-      cell[a] = row % axes_[static_cast<std::size_t>(a)].size;
-      row /= axes_[static_cast<std::size_t>(a)].size;
-    }
-    for (;;) {
-      Index offset = 0, window = 0;
-      bool held = true;
-      for (int a = 0; a < last_; ++a) {
-        const PatchAxis& axis = axes_[static_cast<std::size_t>(a)];
-        const Index from = cell[a] + axis.before - taps[a] * axis.dilation;
-        held = held && from >= 0 && from % axis.stride == 0 && from / axis.stride < axis.outputs;
-        offset = offset * axis.kernel + taps[a];
-        window = window * axis.outputs + from / axis.stride;
-      }
-      if (held) f(offset, window);
-      int a = last_ - 1;
-      for (; a >= 0; --a) {
-        if (++taps[a] < axes_[static_cast<std::size_t>(a)].kernel) break;
-        taps[a] = 0;
-      }
-      if (a < 0) return;
-    }
-  }
-
   // Calls f(term) for every term of one cell.
   template <class F>
   void terms_of(Index unit, Index cell, const F& f) const {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
-    covered_by(unit % rows_, [&](Index offset, Index window) {
+    for_covering_rows(axes_, unit % rows_, [&](Index offset, Index window) {
       for (Index w = 0; w < axis.kernel; ++w) {
         const Index from = cell + axis.before - w * axis.dilation;
         if (from < 0 || from % axis.stride != 0 || from / axis.stride >= axis.outputs) continue;

@@ -97,6 +97,49 @@ void test_norms() {
   }
 }
 
+// Norms of float64 and their derivatives against long double: at most half a unit away, and what that may be wrong by.
+void check_near(double found, long double expected) {
+  const double next = std::nextafter(std::abs(found), std::numeric_limits<double>::infinity());
+  const long double half = (static_cast<long double>(next) - std::abs(found)) / 2;
+  CHECK(std::abs(found - expected) <= half * (1 + 0x1p-6L));
+}
+
+void test_norms_of_doubles() {
+  for (const auto& axes : kAxes) {
+    const Index cells = axes[0].size * axes[1].size, windows = axes[0].outputs * axes[1].outputs;
+    const auto n = static_cast<std::size_t>(cells), m = static_cast<std::size_t>(windows);
+    std::vector<double> x(n), t(n), g(m), out(m), tangent(m), cotangent(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = 0.1 + static_cast<double>(i * 7 % 5);
+      t[i] = 1.0 / (3.0 + static_cast<double>(i));
+    }
+    for (std::size_t i = 0; i < m; ++i) g[i] = 0.3 + static_cast<double>(i % 3);
+    CHECK(norm2_values(axes, 1, view_of(x, DType::f64), view_of(out, DType::f64)).empty());
+    const ArrayView along = view_of(t, DType::f64);
+    for (const Index i : norm2_tangents(axes, 1, view_of(x, DType::f64), along, view_of(tangent, DType::f64)))
+      CHECK(out[static_cast<std::size_t>(i)] == 0.0);  // a window without cells
+    CHECK(norm2_cotangents(axes, 1, view_of(x, DType::f64), view_of(g, DType::f64), view_of(cotangent, DType::f64))
+              .empty());
+    std::vector<long double> squares(m, 0), products(m, 0), pulled(n, 0);
+    entries(axes, [&](Index entry, Index cell) {
+      if (cell < 0) return;
+      const auto at = static_cast<std::size_t>(entry % windows), c = static_cast<std::size_t>(cell);
+      squares[at] += static_cast<long double>(x[c]) * x[c];
+      products[at] += static_cast<long double>(x[c]) * t[c];
+    });
+    entries(axes, [&](Index entry, Index cell) {
+      if (cell < 0) return;
+      const auto at = static_cast<std::size_t>(entry % windows), c = static_cast<std::size_t>(cell);
+      pulled[c] += g[at] / std::sqrt(squares[at]) * x[c];
+    });
+    for (std::size_t i = 0; i < m; ++i) {
+      check_near(out[i], std::sqrt(squares[i]));
+      check_near(tangent[i], squares[i] > 0 ? products[i] / std::sqrt(squares[i]) : 0.0L);
+    }
+    for (std::size_t i = 0; i < n; ++i) check_near(cotangent[i], pulled[i]);
+  }
+}
+
 void test_place_and_pick() {
   std::vector<float> values{1, 2, 3, 4, 5, 6}, out(8), picked(6);
   std::vector<std::int64_t> indices{3, 0, 3, -1, 2, 2};
@@ -116,6 +159,7 @@ void test_place_and_pick() {
 int main() {
   test_unfold_and_fold();
   test_norms();
+  test_norms_of_doubles();
   test_place_and_pick();
   return tests::failures() == 0 ? 0 : 1;
 }

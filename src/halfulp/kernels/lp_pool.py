@@ -81,58 +81,87 @@ class Norm:
         self.error = 2 * unit * (self.sums.cells + 32 + (2 * float(p) + 4) * span)
         self.slope_error = 2 * (float(p) + 2) * self.error
 
-    def complete(self, out: Array, sure: Array, exactly: Any, shape: tuple[int, ...]) -> Array:
-        """``out`` with the undecided elements computed exactly."""
-        for plane, position in np.argwhere(~sure).tolist():
-            out[plane, position] = exactly(plane, position)
+    def complete(self, found: tuple[Array, Array], exactly: Any, shape: tuple[int, ...]) -> Array:
+        """The array, its elements at the given flat positions computed exactly."""
+        out, positions = found
+        if positions.size:
+            planes = out.reshape(self.planes, -1)
+            for plane, position in (divmod(index, planes.shape[1]) for index in positions.tolist()):
+                planes[plane, position] = exactly(plane, position)
         return out.reshape(shape)
 
     def values(self) -> Array:
         """The norms."""
-        if self.op.p == 2 and isinstance(self.op, LpPool) and self.x.dtype == np.float32:
-            x = np.ascontiguousarray(self.x)
-            out, unsure = _core.norm2(self.op.name, _numbers(self.sums.axes), x, self.shape)
-            out = out.reshape(self.planes, prod(self.sums.outputs))
-            planes = x.reshape(self.planes, self.size)
-            for plane, position in (divmod(index, out.shape[1]) for index in unsure.tolist()):
-                cells = as_doubles(planes[plane, self.sums.window(position)])
-                out[plane, position] = norm(cells.tolist(), self.op.p, self.target)
-            result: Array = out.reshape(self.shape)
-            return result
-        self.prepare()
-        out, sure = decided(self.y, self.y * self.error, self.target)
-        zero = (self.y == 0) & ~self.bad
-        out[zero] = 0
-        return self.complete(out, (sure & ~self.bad) | zero, self._value, self.shape)
+        if self.op.p == 2:
+            found = _core.norm2(self.op.name, self.sums.numbers(), np.ascontiguousarray(self.x), self.shape)
+        else:
+            self.prepare()
+            out, sure = decided(self.y, self.y * self.error, self.target)
+            zero = (self.y == 0) & ~self.bad
+            out[zero] = 0
+            found = out, np.flatnonzero(~((sure & ~self.bad) | zero))
+        return self.complete(found, lambda *at: norm(self._window(*at), self.op.p, self.target), self.shape)
 
-    def _value(self, plane: int, position: int) -> float:
-        return norm([float(self.flat[plane, i]) for i in self.sums.window(position)], self.op.p, self.target)
+    def _window(self, plane: int, position: int) -> list[float]:
+        return self._cells(plane, self.sums.window(position))
+
+    def _cells(self, plane: int, cells: Any) -> list[float]:
+        found: list[float] = as_doubles(self._planes[plane, cells]).tolist()
+        return found
+
+    @cached_property
+    def _planes(self) -> Array:
+        return np.ascontiguousarray(self.x).reshape(self.planes, self.size)
 
     def tangents(self, t: Array) -> Array:
         """The derivative along t."""
+        along = np.ascontiguousarray(t)
+        if self.op.p == 2:
+            numbers, x = self.sums.numbers(), np.ascontiguousarray(self.x)
+            found = _core.norm2_jvp(self.op.name, numbers, x, along, self.shape)
+        else:
+            found = self._estimated_tangents(as_doubles(along).reshape(self.flat.shape))
+        directions = along.reshape(self.planes, self.size)
+
+        def exactly(plane: int, position: int) -> float:
+            cells = self.sums.window(position)
+            window, factors = self._cells(plane, cells), as_doubles(directions[plane, cells]).tolist()
+            parts = [NormTerm(value, factor, window) for value, factor in zip(window, factors, strict=True)]
+            return norm_sum(parts, self.op.p, self.target, self.sums.padded(position))
+
+        return self.complete(found, exactly, self.shape)
+
+    def _estimated_tangents(self, along: Array) -> tuple[Array, Array]:
         self.prepare()
-        along = as_doubles(t).reshape(self.flat.shape)
         with np.errstate(all="ignore"):
             terms = np.where(np.isfinite(along), along, 0.0) * self.slopes * np.sign(_plain(self.flat))
             bad = self.bad | (self.sums.push((~np.isfinite(along)).astype(np.float64)) > 0)
             estimate = self.sums.push(terms) / self.steep
             error = self.slope_error * self.sums.push(np.abs(terms)) / self.steep
         out, sure = decided(estimate, error, self.target)
-
-        def exactly(plane: int, position: int) -> float:
-            cells = self.sums.window(position)
-            window = [float(self.flat[plane, i]) for i in cells]
-            parts = [NormTerm(value, float(along[plane, i]), window) for i, value in zip(cells, window, strict=True)]
-            return norm_sum(parts, self.op.p, self.target, self.sums.padded(position))
-
-        return self.complete(out, sure & ~bad, exactly, self.shape)
+        return out, np.flatnonzero(~(sure & ~bad))
 
     def cotangents(self, g: Array) -> Array:
         """The transpose of the derivative, applied to g."""
-        self.prepare()
-        given = as_doubles(g).reshape(len(self.flat), -1) if g.size else np.zeros((len(self.flat), 0))
-        if not given.size or not self.flat.size:
+        if not g.size or not self.x.size:
             return np.zeros(self.x.shape, self.x.dtype)
+        given = np.ascontiguousarray(g).reshape(self.planes, -1)
+        if self.op.p == 2:
+            found = _core.norm2_vjp(self.op.name, self.sums.numbers(), np.ascontiguousarray(self.x), given)
+        else:
+            found = self._estimated_cotangents(as_doubles(given))
+
+        def exactly(plane: int, cell: int) -> float:
+            (own,) = self._cells(plane, [cell])
+            holders = self.sums.holders(cell)
+            factors = as_doubles(given[plane, holders]).tolist()
+            parts = [NormTerm(own, f, self._window(plane, o)) for o, f in zip(holders, factors, strict=True)]
+            return norm_sum(parts, self.op.p, self.target)
+
+        return self.complete(found, exactly, self.x.shape)
+
+    def _estimated_cotangents(self, given: Array) -> tuple[Array, Array]:
+        self.prepare()
         with np.errstate(all="ignore"):
             usable = np.isfinite(given) & (self.steep != 0)
             shares = np.where(usable, given / np.where(usable, self.steep, 1), 0).astype(_LONG)
@@ -142,16 +171,7 @@ class Norm:
         out, sure = decided(estimate, error, self.target)
         zero = (self.flat == 0) & ~bad
         out[zero] = 0  # every term of a cell that is 0 is +0
-
-        def exactly(plane: int, cell: int) -> float:
-            own = float(self.flat[plane, cell])
-            parts = [
-                NormTerm(own, float(given[plane, o]), [float(self.flat[plane, i]) for i in self.sums.window(o)])
-                for o in self.sums.holders(cell)
-            ]
-            return norm_sum(parts, self.op.p, self.target)
-
-        return self.complete(out, (sure & ~bad) | zero, exactly, self.x.shape)
+        return out, np.flatnonzero(~((sure & ~bad) | zero))
 
 
 def _plain(values: Array) -> Array:
@@ -160,10 +180,6 @@ def _plain(values: Array) -> Array:
 
 def _long(p: Any) -> Any:
     return _LONG(p.numerator) / _LONG(p.denominator)
-
-
-def _numbers(axes: Any) -> list[tuple[int, ...]]:
-    return [(a.size, a.kernel, a.stride, a.dilation, a.before, a.output_size) for a in axes]
 
 
 def _signed(x: Array, t: Array) -> Array:
