@@ -71,7 +71,7 @@ struct RoundPairs {
     void take(Index at, const Pair<Doubles>& v, Index left) const {
       if (left < kWide) return take_with_care(at, v, left);
       const QuotientEnds<Doubles> ends = quotient_ends(v, divisor);
-      if (same_in_all(ends.near, ends.far)) return put_part(out + at, ends.near);
+      if (equal_in_all(ends.near, ends.far)) return put_part(out + at, ends.near);
       Doubles quotient;
       if (!all_lanes(decided_f64(v, divisor, quotient))) return take_with_care(at, v, left);
       put_part(out + at, quotient);
@@ -143,7 +143,6 @@ void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& si
   }
 }
 
-#if defined(__GNUC__) || defined(__clang__)
 // f applied to the parts of sums.
 template <class V, class F>
 inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return {f(a.sum, b.sum)}; }
@@ -159,10 +158,6 @@ inline H sums_from(const H* v) {
     return shuffled<Start % kWide, 1>(a, b, std::make_integer_sequence<int, kWide>{});
   });
 }
-#else
-template <int Start, class H>
-inline H sums_from(const H* v) { return v[Start]; }
-#endif
 
 // The sums of up to eight neighbours, by doubling: every value is read once, the rest happens in registers.
 template <class T>
@@ -295,7 +290,6 @@ void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegm
   finish(current, count, unit, some, kept, g.length, g.output, sink);
 }
 
-#if defined(__GNUC__) || defined(__clang__)
 // Windows two apart, of neighbouring values. Short ones are made directly where they can be; see line_direct.hpp.
 template <class T, class Sink>
 void along_by_two(const SumRows& from, const SumSegment& segment, const Sink& sink) {
@@ -351,18 +345,6 @@ bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink
   along_alternating<T>(rows, a, b, sink);
   return true;
 }
-#else
-template <class T, class Sink>
-void along_by_two(const SumRows& from, const SumSegment& segment, const Sink& sink) {
-  const SumRows rows = from;
-  const SumSegment g = segment;
-  for (Index k = 0; k < rows.count; ++k)
-    for (Index t = 0; t < g.length; ++t)
-      sink.line(k).take(g.output + t, cells<T, Doubles, 0>(rows[k], g.first + 2 * t, g.count, 1), g.length - t);
-}
-template <class T, class Sink>
-bool alternate(const SumRows&, const SumSegment*, const Sink&) { return false; }
-#endif
 
 // Windows one or two apart; false if they are not.
 template <class T, class Sink>

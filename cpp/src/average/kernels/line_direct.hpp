@@ -10,9 +10,6 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-#if defined(__GNUC__) || defined(__clang__)
-#define HALFULP_DIRECT_LINES 1
-
 // How the cells of a window are added where nothing is known about them.
 template <class T>
 struct PlainAddition {
@@ -106,7 +103,7 @@ class SummedColumns {
   HALFULP_IN_LINE void ask_ahead(Index at) const {
     constexpr int kLine = 64 / static_cast<int>(sizeof(T));
     for (int r = Rows > 2 ? Rows - 2 : 0; r < Rows; ++r)
-      for (Index i = 0; i < 2 * kWide; i += kLine) prefetch(rows_[r] + at + i);
+      for (Index i = 0; i < 2 * kWide; i += kLine) prefetch_ahead(rows_[r] + at + i);
   }
 
   // How many vectors, `step` apart, are inside from `at` on.
@@ -328,7 +325,6 @@ class ExpandedLines {
   bool apply_ = false, known_ = false;
   Index row_ = 0;  // the one that task.sums holds sums along
 };
-#endif
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

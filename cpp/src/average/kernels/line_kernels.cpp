@@ -61,7 +61,7 @@ HALFULP_APART void add_strip(const float* source, const Index* rows, Index count
   for (Index r = 0; r < count; ++r) {
     const float* const x = source + rows[r];
     for (int k = 0; k < Vectors; ++k) {
-      prefetch(x + at(k));
+      prefetch_ahead(x + at(k));
       magnitudes.take(x + at(k));
       for (int p = 0; p < kParts; ++p) sums[k][p] += widened<Doubles>(x + at(k) + p * kWide);
     }
@@ -237,7 +237,6 @@ class LineBatch {
     count_ = 0;
   }
 
-#if defined(HALFULP_DIRECT_LINES)
   // A line for itself, straight from the source.
   void run(const DirectLines<T>& direct, const SumLine& line, T* out) {
     start(line, out);
@@ -257,7 +256,6 @@ class LineBatch {
     });
     return true;
   }
-#endif
 
  private:
   void start(const SumLine& line, T* out) {
@@ -338,10 +336,8 @@ template <class T>
 LineContents sum_lines(const LineTask<T>& task) {
   SlabScan<T> scan(task);
   LineBatch<T> batch(task);
-#if defined(HALFULP_DIRECT_LINES)
   DirectLines<T> direct(task);
   ExpandedLines<T> expanded(task);
-#endif
   const T* source = task.source + task.column;
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
   Index before = 0;  // where the row of sums of the line before is
@@ -359,7 +355,6 @@ LineContents sum_lines(const LineTask<T>& task) {
       if (task.error > 0.0) task.unsure[l] = task.unsure[l - 1];
       continue;
     }
-#if defined(HALFULP_DIRECT_LINES)
     if (direct.apply(line)) {
       scan.template enter<false>(line);
       direct.know(scan.magnitudes());
@@ -374,7 +369,6 @@ LineContents sum_lines(const LineTask<T>& task) {
         continue;
       }
     }
-#endif
     const Index at = batch.add(line, out);
     const Sums row = task.row + at;
     if (!scan.add_rows(source, line, row)) {
@@ -550,7 +544,7 @@ MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
   Index i = 0;
   for (; i + kStep <= n; i += kStep) {
     for (Index k = 0; k < kStep; k += Lanes::kWidth) {
-      prefetch(x + i + k);
+      prefetch_ahead(x + i + k);
       magnitudes.take(x + i + k);
     }
     for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], widened<Doubles>(x + i + k * kWide));

@@ -8,26 +8,14 @@
 #include "average/line_kernels.hpp"
 #include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
-#include "simd/vector.hpp"
-
-#if defined(__FMA__) || defined(__SSE2__)
-#include <immintrin.h>
-#endif
+#include "simd/doubles.hpp"
 
 // Loops have what they need in registers as long as none of it has an address.
-#if defined(__GNUC__) || defined(__clang__)
 #define HALFULP_IN_LINE __attribute__((always_inline))
 #define HALFULP_APART __attribute__((noinline))  // from loops that need the registers
-#else
-#define HALFULP_IN_LINE
-#define HALFULP_APART
-#endif
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-using Doubles = Vector<double>;
-inline constexpr Index kWide = kLanes<double>;
 
 template <class V>
 struct Tag {
@@ -42,94 +30,6 @@ inline void for_each_vector(Index n, F f) {
   for (; i < n; ++i) f(Tag<double>{}, i);
 }
 
-#if defined(__GNUC__) || defined(__clang__)
-typedef float Floats __attribute__((vector_size(kVectorBytes / 2)));
-typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes / 2)));
-typedef std::uint16_t Shorts __attribute__((vector_size(kVectorBytes / 4)));
-
-// Written out where compilers convert in two halves.
-inline Doubles to_doubles(const Floats& v) {
-#if defined(HALFULP_ISA_avx512)
-  return reinterpret<Doubles>(_mm512_maskz_cvtps_pd(0xff, reinterpret<__m256>(v)));
-#else
-  return __builtin_convertvector(v, Doubles);
-#endif
-}
-
-inline Doubles widened_vector(const double* x) { return load(x); }
-inline Doubles widened_vector(const float* x) {
-  Floats v;
-  std::memcpy(&v, x, sizeof v);
-  return to_doubles(v);
-}
-inline Doubles widened_vector(const BFloat16* x) {
-#if defined(HALFULP_ISA_avx512)
-  const __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
-  return to_doubles(reinterpret<Floats>(_mm256_slli_epi32(words, 16)));
-#elif defined(HALFULP_ISA_avx2)
-  const __m128i words = _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)));
-  return to_doubles(reinterpret<Floats>(_mm_slli_epi32(words, 16)));
-#else
-  Shorts v;
-  std::memcpy(&v, x, sizeof v);
-  return to_doubles(reinterpret<Floats>(__builtin_convertvector(v, Words) << 16));
-#endif
-}
-inline Doubles widened_vector(const Float16* x) {
-#if defined(HALFULP_ISA_avx512)
-  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
-  return to_doubles(reinterpret<Floats>(_mm256_cvtph_ps(v)));
-#elif defined(HALFULP_ISA_avx2)
-  const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
-  return to_doubles(reinterpret<Floats>(_mm_cvtph_ps(v)));
-#else
-  Doubles v;
-  for (Index i = 0; i < kWide; ++i) v[i] = static_cast<double>(to_float(x[i]));
-  return v;
-#endif
-}
-
-// To 24 bits so that rounding these gives what rounding all would: the last one tells whether anything was dropped.
-inline Floats sticky_floats(const Doubles& q) {
-  using Bits = Vector<std::uint64_t>;
-  constexpr std::uint64_t last = std::uint64_t{1} << 29;
-  const Bits bits = reinterpret<Bits>(q);
-  const Bits rest = bits & splat(last - 1);
-  const Bits kept = (bits ^ rest) | select(rest != splat(std::uint64_t{0}), splat(last), splat(std::uint64_t{0}));
-  return __builtin_convertvector(reinterpret<Doubles>(kept), Floats);
-}
-
-inline void store_rounded(float* out, const Doubles& q) {
-  const Floats v = __builtin_convertvector(q, Floats);
-  std::memcpy(out, &v, sizeof v);
-}
-inline void store_rounded(BFloat16* out, const Doubles& q) {
-  const Words bits = reinterpret<Words>(sticky_floats(q));
-  const Words rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-#if defined(HALFULP_ISA_avx512)
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtepi32_epi16(reinterpret<__m256i>(rounded)));
-#elif defined(HALFULP_ISA_avx2)
-  const __m128i v = reinterpret<__m128i>(rounded);
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_packus_epi32(v, v));
-#else
-  const Shorts v = __builtin_convertvector(rounded, Shorts);
-  std::memcpy(out, &v, sizeof v);
-#endif
-}
-inline void store_rounded(Float16* out, const Doubles& q) {
-#if defined(HALFULP_ISA_avx512)
-  const __m128i v =
-      _mm256_cvtps_ph(reinterpret<__m256>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), v);
-#elif defined(HALFULP_ISA_avx2)
-  const __m128i v = _mm_cvtps_ph(reinterpret<__m128>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), v);
-#else
-  for (Index i = 0; i < kWide; ++i) out[i] = round_to<Float16>(q[i]);
-#endif
-}
-#endif
-
 inline double widened_one(double x) { return x; }
 template <class T>
 inline double widened_one(T x) {
@@ -141,7 +41,7 @@ inline V widened(const T* x) {
   if constexpr (std::is_same_v<V, double>)
     return widened_one(*x);
   else
-    return widened_vector(x);
+    return load_doubles(x);
 }
 
 template <class T>
@@ -149,48 +49,8 @@ inline void store_rounded(T* out, double q) {
   *out = round_to<T>(q);
 }
 
-// The first `left` of them, if that is less than all.
-template <class T>
-HALFULP_IN_LINE inline void store_first_rounded(T* out, const Doubles& q, Index left) {
-#if defined(HALFULP_MASKS)
-  if constexpr (std::is_same_v<T, float>) {  // a branch would keep what the loop needs out of the registers
-    const auto mask = static_cast<__mmask8>(left >= kWide ? 0xff : (1 << left) - 1);
-    return _mm256_mask_storeu_ps(out, mask, reinterpret<__m256>(__builtin_convertvector(q, Floats)));
-  }
-#endif
-  if (left >= kWide) return store_rounded(out, q);
-  T rounded[kWide];
-  store_rounded(rounded, q);
-  for (Index i = 0; i < left; ++i) out[i] = rounded[i];
-}
-
-template <class V>
-inline V magnitude(const V& x) {
-  if constexpr (std::is_same_v<V, double>) {
-    return std::fabs(x);
-  } else {
-    using Bits = Vector<std::uint64_t>;
-    return reinterpret<V>(reinterpret<Bits>(x) & splat(~Binary64::sign));
-  }
-}
-
-// a b + c, rounded once.
-template <class V>
-inline V fused(const V& a, const V& b, const V& c) {
-  if constexpr (std::is_same_v<V, double>) {
-    return std::fma(a, b, c);
-  } else {
-#if defined(HALFULP_ISA_avx512)
-    return reinterpret<V>(_mm512_fmadd_pd(reinterpret<__m512d>(a), reinterpret<__m512d>(b), reinterpret<__m512d>(c)));
-#elif defined(HALFULP_ISA_avx2)
-    return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
-#else
-    V v = c;
-    for (Index i = 0; i < kWide; ++i) v[i] = std::fma(a[i], b[i], c[i]);
-    return v;
-#endif
-  }
-}
+inline double magnitude(double x) { return std::fabs(x); }
+inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
 
 template <class V>
 inline V all(double x) {
@@ -204,7 +64,7 @@ inline V all(double x) {
 template <class V>
 inline V uneven_quotient(const V& sum, const SumDivisor& d) {
 #ifdef __FMA__
-  return fused<V>(sum, all<V>(d.high), sum * all<V>(d.rest));
+  return fused(sum, all<V>(d.high), sum * all<V>(d.rest));
 #else
   return sum / all<V>(d.value);
 #endif
@@ -297,74 +157,6 @@ inline void put(const Sums& sums, Index i, const Pair<V>& v) {
   put_part(sums.low + i, v.low);
 }
 
-// The smaller and the larger of magnitudes: unsigned numbers, below half their range where kAnyUnsigned is false.
-// Compilers do not find these instructions in a choice.
-#if defined(HALFULP_ISA_avx512)
-template <class Bits>
-inline constexpr bool kAnyUnsigned = true;
-#elif defined(HALFULP_ISA_avx2)
-template <class Bits>
-inline constexpr bool kAnyUnsigned = sizeof(Bits) <= 4;
-#else
-template <class Bits>
-inline constexpr bool kAnyUnsigned = false;
-#endif
-template <class V>
-using SignedLanes = Vector<int_like<std::remove_cvref_t<decltype(std::declval<V>()[0])>>>;
-
-template <class V>
-inline V smaller(const V& a, const V& b) {
-#if defined(HALFULP_ISA_avx512)
-  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_min_epu16(x, y));
-  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_min_epu32(0xffff, x, y));
-  else return reinterpret<V>(_mm512_maskz_min_epu64(0xff, x, y));
-#else
-#if defined(HALFULP_ISA_avx2)
-  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_min_epu16(x, y));
-  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_min_epu32(x, y));
-  else
-#elif defined(__SSE2__)
-  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_min_epi16(x, y));
-  else
-#endif
-    return select(reinterpret<SignedLanes<V>>(a) < reinterpret<SignedLanes<V>>(b), a, b);
-#endif
-}
-template <class V>
-inline V larger(const V& a, const V& b) {
-#if defined(HALFULP_ISA_avx512)
-  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_max_epu16(x, y));
-  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_max_epu32(0xffff, x, y));
-  else return reinterpret<V>(_mm512_maskz_max_epu64(0xff, x, y));
-#else
-#if defined(HALFULP_ISA_avx2)
-  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_max_epu16(x, y));
-  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_max_epu32(x, y));
-  else
-#elif defined(__SSE2__)
-  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
-  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_max_epi16(x, y));
-  else
-#endif
-    return select(reinterpret<SignedLanes<V>>(a) > reinterpret<SignedLanes<V>>(b), a, b);
-#endif
-}
-
-// Asks for what lies further on: two pages for the second cache, of which many requests may wait, half a page for the
-// first.
-inline void prefetch([[maybe_unused]] const void* x) {
-#if defined(__GNUC__) || defined(__clang__)
-  const auto at = reinterpret_cast<std::uintptr_t>(x);
-  __builtin_prefetch(reinterpret_cast<const void*>(at + 8192), 0, 2);
-  __builtin_prefetch(reinterpret_cast<const void*>(at + 2048), 0, 3);
-#endif
-}
-
 // The magnitudes of what has passed, lane by lane.
 template <class T>
 struct MagnitudeLanes {
@@ -403,7 +195,7 @@ class MagnitudeScan {
     Lanes lanes = lanes_, others;  // of every other vector, so that one need not wait for the one before
     Index i = 0;
     const auto take = [&](Lanes& to, Index at) HALFULP_IN_LINE {
-      if constexpr (Ahead) prefetch(x + at);
+      if constexpr (Ahead) prefetch_ahead(x + at);
       to.take(x + at);
     };
     for (; i + 2 * Lanes::kWidth <= n; i += 2 * Lanes::kWidth) {

@@ -73,9 +73,9 @@ template <class V>
 inline Correction<V> corrected(const V& sum, const V& low, const SumDivisor& d) {
   const V n = all<V>(d.value), inverse = all<V>(d.inverse);
   const V q = sum * inverse;
-  const Pair<V> rest = plus(Pair<V>{fused<V>(-q, n, sum), all<V>(0.0)}, low);
+  const Pair<V> rest = plus(Pair<V>{fused(-q, n, sum), all<V>(0.0)}, low);
   const V c = rest.sum * inverse;
-  const V slip = fused<V>(-c, n, rest.sum);
+  const V slip = fused(-c, n, rest.sum);
   return {q, rest.sum, c, magnitude(rest.low) + magnitude(slip)};
 }
 
@@ -91,40 +91,17 @@ struct QuotientEnds {
 template <class V>
 inline QuotientEnds<V> quotient_ends(const Pair<V>& value, const SumDivisor& d) {
   const V q = value.sum * all<V>(d.inverse);
-  const V t = fused<V>(q, all<V>(d.value), -value.sum) - value.low;
-  return {fused<V>(t, all<V>(d.near), q), fused<V>(t, all<V>(d.far), q)};
+  const V t = fused(q, all<V>(d.value), -value.sum) - value.low;
+  return {fused(t, all<V>(d.near), q), fused(t, all<V>(d.far), q)};
 }
 
-inline bool same_in_all(double a, double b) { return a == b; }
+inline bool equal_in_all(double a, double b) { return a == b; }
 inline bool lane_of(int decided, Index) { return decided != 0; }
 inline bool all_lanes(bool decided) { return decided; }
-#if defined(__GNUC__) || defined(__clang__)
-inline bool same_in_all(const Doubles& a, const Doubles& b) {
-#if defined(HALFULP_ISA_avx512)
-  return _mm512_cmp_pd_mask(reinterpret<__m512d>(a), reinterpret<__m512d>(b), _CMP_EQ_OQ) == 0xff;
-#elif defined(HALFULP_ISA_avx2)
-  return _mm256_movemask_pd(_mm256_cmp_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), _CMP_EQ_OQ)) == 0xf;
-#else
-  bool same = true;
-  for (Index i = 0; i < kWide; ++i) same &= a[i] == b[i];
-  return same;
-#endif
-}
 template <class M>
 inline bool lane_of(const M& decided, Index lane) {
   return decided[lane] != 0;
 }
-template <class M>
-inline bool all_lanes(const M& decided) {
-#if defined(HALFULP_MASKS)
-  return _mm512_movepi64_mask(reinterpret<__m512i>(decided)) == 0xff;
-#else
-  bool all = true;
-  for (Index lane = 0; lane < kWide; ++lane) all &= decided[lane] != 0;
-  return all;
-#endif
-}
-#endif
 
 // A quotient with more care: where it is right even if half way between two doubles.
 template <class V>
@@ -145,7 +122,7 @@ inline Index finish_f64_exact(const Sums& in, Index n, const SumDivisor& d, doub
     const Pair<V> value = get<double, V>(in, i);
     const QuotientEnds<V> ends = quotient_ends(value, d);
     put_part(out + i, ends.near);
-    if (d.value > 0.0 && same_in_all(ends.near, ends.far)) return;
+    if (d.value > 0.0 && equal_in_all(ends.near, ends.far)) return;
     V quotient;
     const auto decided = decided_f64(value, d, quotient);
     put_part(out + i, quotient);

@@ -1,0 +1,280 @@
+// Vectors of float64 that are loaded from any float type and stored rounded to one, fused operations, and minima of bit
+// patterns: what sums of floats are made of.
+#pragma once
+
+#include <cmath>
+
+#include "halfulp/dtype.hpp"
+#include "simd/vector.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using Doubles = Vector<double>;
+inline constexpr std::int64_t kWide = kLanes<double>;
+
+// As many items of the narrower types.
+using Floats = Vector<float, kVectorBytes / 2>;
+using Words = Vector<std::uint32_t, kVectorBytes / 2>;
+using Shorts = Vector<std::uint16_t, kVectorBytes / 4>;
+
+// Written out where compilers convert in halves.
+inline Doubles to_doubles(const Floats& v) {
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<Doubles>(_mm512_maskz_cvtps_pd(0xff, reinterpret<__m256>(v)));
+#elif defined(HALFULP_ISA_avx2)
+  return reinterpret<Doubles>(_mm256_cvtps_pd(reinterpret<__m128>(v)));
+#else
+  return __builtin_convertvector(v, Doubles);
+#endif
+}
+inline Floats to_floats(const Doubles& v) {
+#if defined(HALFULP_ISA_avx2)
+  return reinterpret<Floats>(_mm256_cvtpd_ps(reinterpret<__m256d>(v)));
+#else
+  return __builtin_convertvector(v, Floats);
+#endif
+}
+
+inline Doubles load_doubles(const double* x) { return load(x); }
+inline Doubles load_doubles(const float* x) {
+#if defined(HALFULP_X86) && !defined(__AVX2__)
+  return reinterpret<Doubles>(_mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)))));
+#else
+  Floats v;
+  std::memcpy(&v, x, sizeof v);
+  return to_doubles(v);
+#endif
+}
+
+// Items of 16 bits as words, and the low halves of words back.
+inline Words load_shorts(const void* x) {
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<Words>(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(x))));
+#elif defined(HALFULP_ISA_avx2)
+  return reinterpret<Words>(_mm_cvtepu16_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(x))));
+#elif defined(HALFULP_X86)
+  std::int32_t two;
+  std::memcpy(&two, x, sizeof two);
+  const __m128i words = _mm_unpacklo_epi16(_mm_cvtsi32_si128(two), _mm_setzero_si128());
+  return reinterpret<Words>(_mm_cvtsi128_si64(words));
+#else
+  Shorts v;
+  std::memcpy(&v, x, sizeof v);
+  return __builtin_convertvector(v, Words);
+#endif
+}
+inline void store_shorts(void* out, const Words& words) {
+#if defined(HALFULP_ISA_avx512)
+  _mm_storeu_si128(static_cast<__m128i*>(out), _mm256_cvtepi32_epi16(reinterpret<__m256i>(words)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = reinterpret<__m128i>(words);
+  _mm_storel_epi64(static_cast<__m128i*>(out), _mm_packus_epi32(v, v));
+#elif defined(HALFULP_X86)
+  const auto both = reinterpret<std::uint64_t>(words);
+  const auto two = static_cast<std::uint32_t>(both | both >> 16);
+  std::memcpy(out, &two, sizeof two);
+#else
+  const Shorts v = __builtin_convertvector(words, Shorts);
+  std::memcpy(out, &v, sizeof v);
+#endif
+}
+
+inline Doubles load_doubles(const BFloat16* x) { return to_doubles(reinterpret<Floats>(load_shorts(x) << 16)); }
+
+inline Doubles load_doubles(const Float16* x) {
+#if defined(HALFULP_ISA_avx512)
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return to_doubles(reinterpret<Floats>(_mm256_cvtph_ps(v)));
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+  return to_doubles(reinterpret<Floats>(_mm_cvtph_ps(v)));
+#else
+  // The exponent is moved by 112, that of infinity once more. Subnormal numbers have none: with one they are too large
+  // by 2^-14.
+  const Words halves = load_shorts(x), magnitude = (halves & 0x7fff) << 13;
+  const Words infinite = reinterpret<Words>(magnitude >= (31u << 23)) & (112u << 23);
+  const Words tiny = reinterpret<Words>(magnitude < (1u << 23));
+  const Words moved = magnitude + (112u << 23) + infinite + (tiny & (1u << 23));
+  const Floats excess = reinterpret<Floats>(tiny & ((127u - 14u) << 23));
+  const Words value = reinterpret<Words>(reinterpret<Floats>(moved) - excess);
+  return to_doubles(reinterpret<Floats>(value | ((halves & 0x8000) << 16)));
+#endif
+}
+
+// To 24 bits so that rounding these gives what rounding all would: the last one tells whether anything was dropped.
+inline Floats sticky_floats(const Doubles& q) {
+  using Bits = Vector<std::uint64_t>;
+  constexpr std::uint64_t last = std::uint64_t{1} << 29;
+  const Bits bits = reinterpret<Bits>(q);
+  const Bits rest = bits & splat(last - 1);
+  // Adding last - 1 carries into the last bit if there is a rest.
+  const Bits kept = (bits ^ rest) | ((rest + splat(last - 1)) & splat(last));
+  return to_floats(reinterpret<Doubles>(kept));
+}
+
+// Rounded to nearest, ties to even. float16 and bfloat16: finite numbers only; bfloat16 not below the normal floats.
+inline void store_rounded(double* out, const Doubles& q) { store(out, q); }
+inline void store_rounded(float* out, const Doubles& q) {
+#if defined(HALFULP_X86) && !defined(__AVX2__)
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_castps_si128(_mm_cvtpd_ps(reinterpret<__m128d>(q))));
+#else
+  const Floats v = to_floats(q);
+  std::memcpy(out, &v, sizeof v);
+#endif
+}
+inline void store_rounded(BFloat16* out, const Doubles& q) {
+  const Words bits = reinterpret<Words>(sticky_floats(q));
+  store_shorts(out, (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+inline void store_rounded(Float16* out, const Doubles& q) {
+#if defined(HALFULP_ISA_avx512)
+  const __m128i v =
+      _mm256_cvtps_ph(reinterpret<__m256>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), v);
+#elif defined(HALFULP_ISA_avx2)
+  const __m128i v = _mm_cvtps_ph(reinterpret<__m128>(sticky_floats(q)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), v);
+#else
+  // Below 2^-14 the sum with 1/2 has its last bit where the result has it; above, bits are rounded as an integer is.
+  const Words bits = reinterpret<Words>(sticky_floats(q)), magnitude = bits & 0x7fffffff;
+  const Words small = reinterpret<Words>(reinterpret<Floats>(magnitude) + 0.5f) - (126u << 23);
+  const Words large = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
+  const Words finite = select(magnitude >= 0x477ff000u, Words{} + 0x7c00u, large);
+  store_shorts(out, select(magnitude < (113u << 23), small, finite) | (bits >> 16 & 0x8000));
+#endif
+}
+
+// The first `left` of them, if that is less than all.
+template <class T>
+inline void store_first_rounded(T* out, const Doubles& q, std::int64_t left) {
+#if defined(HALFULP_MASKS)
+  if constexpr (std::is_same_v<T, float>) {  // a branch would keep what a loop needs out of the registers
+    const auto mask = static_cast<__mmask8>(left >= kWide ? 0xff : (1 << left) - 1);
+    return _mm256_mask_storeu_ps(out, mask, reinterpret<__m256>(to_floats(q)));
+  }
+#endif
+  if (left >= kWide) return store_rounded(out, q);
+  T rounded[kWide];
+  store_rounded(rounded, q);
+  for (std::int64_t i = 0; i < left; ++i) out[i] = rounded[i];
+}
+
+// The absolute values of doubles.
+inline Doubles magnitude(const Doubles& x) {
+  using Bits = Vector<std::uint64_t>;
+  return reinterpret<Doubles>(reinterpret<Bits>(x) & splat(~std::uint64_t{0} >> 1));
+}
+
+// a b + c, rounded once.
+inline Doubles fused(const Doubles& a, const Doubles& b, const Doubles& c) {
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<Doubles>(
+      _mm512_fmadd_pd(reinterpret<__m512d>(a), reinterpret<__m512d>(b), reinterpret<__m512d>(c)));
+#elif defined(HALFULP_ISA_avx2)
+  return reinterpret<Doubles>(
+      _mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
+#else
+  Doubles v = c;
+  for (int i = 0; i < kWide; ++i) v[i] = std::fma(a[i], b[i], c[i]);
+  return v;
+#endif
+}
+
+inline bool equal_in_all(const Doubles& a, const Doubles& b) {
+#if defined(HALFULP_ISA_avx512)
+  return _mm512_cmp_pd_mask(reinterpret<__m512d>(a), reinterpret<__m512d>(b), _CMP_EQ_OQ) == 0xff;
+#elif defined(HALFULP_ISA_avx2)
+  return _mm256_movemask_pd(_mm256_cmp_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), _CMP_EQ_OQ)) == 0xf;
+#elif defined(HALFULP_X86)
+  return _mm_movemask_pd(_mm_cmpeq_pd(reinterpret<__m128d>(a), reinterpret<__m128d>(b))) == 3;
+#else
+  bool same = true;
+  for (int i = 0; i < kWide; ++i) same &= a[i] == b[i];
+  return same;
+#endif
+}
+
+// Whether a comparison of eight-byte lanes is true in all of them.
+template <class M>
+inline bool all_lanes(const M& mask) {
+#if defined(HALFULP_ISA_avx512)
+  return _mm512_movepi64_mask(reinterpret<__m512i>(mask)) == 0xff;
+#elif defined(HALFULP_ISA_avx2)
+  return _mm256_movemask_pd(reinterpret<__m256d>(mask)) == 0xf;
+#elif defined(HALFULP_X86)
+  return _mm_movemask_pd(reinterpret<__m128d>(mask)) == 3;
+#else
+  bool all = true;
+  for (int i = 0; i < kWide; ++i) all &= mask[i] != 0;
+  return all;
+#endif
+}
+
+// The smaller and the larger of bit patterns: unsigned numbers, below half their range where kAnyUnsigned is false.
+#if defined(HALFULP_ISA_avx512)
+template <class Bits>
+inline constexpr bool kAnyUnsigned = true;
+#elif defined(HALFULP_ISA_avx2)
+template <class Bits>
+inline constexpr bool kAnyUnsigned = sizeof(Bits) <= 4;
+#else
+template <class Bits>
+inline constexpr bool kAnyUnsigned = false;
+#endif
+template <class V>
+using SignedLanes = Vector<int_like<lane_type<V>>>;
+
+template <class V>
+inline V smaller(const V& a, const V& b) {
+#if defined(HALFULP_ISA_avx512)
+  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_min_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_min_epu32(0xffff, x, y));
+  else return reinterpret<V>(_mm512_maskz_min_epu64(0xff, x, y));
+#else
+#if defined(HALFULP_ISA_avx2)
+  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_min_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_min_epu32(x, y));
+  else
+#elif defined(HALFULP_X86)
+  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_min_epi16(x, y));
+  else
+#endif
+    return select(reinterpret<SignedLanes<V>>(a) < reinterpret<SignedLanes<V>>(b), a, b);
+#endif
+}
+template <class V>
+inline V larger(const V& a, const V& b) {
+#if defined(HALFULP_ISA_avx512)
+  const __m512i x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm512_max_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm512_maskz_max_epu32(0xffff, x, y));
+  else return reinterpret<V>(_mm512_maskz_max_epu64(0xff, x, y));
+#else
+#if defined(HALFULP_ISA_avx2)
+  const __m256i x = reinterpret<__m256i>(a), y = reinterpret<__m256i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm256_max_epu16(x, y));
+  else if constexpr (sizeof(a[0]) == 4) return reinterpret<V>(_mm256_max_epu32(x, y));
+  else
+#elif defined(HALFULP_X86)
+  const __m128i x = reinterpret<__m128i>(a), y = reinterpret<__m128i>(b);
+  if constexpr (sizeof(a[0]) == 2) return reinterpret<V>(_mm_max_epi16(x, y));
+  else
+#endif
+    return select(reinterpret<SignedLanes<V>>(a) > reinterpret<SignedLanes<V>>(b), a, b);
+#endif
+}
+
+// Asks for what lies further on: two pages for the second cache, of which many requests may wait, half a page for the
+// first.
+inline void prefetch_ahead(const void* x) {
+  const auto at = reinterpret_cast<std::uintptr_t>(x);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + 8192), 0, 2);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + 2048), 0, 3);
+}
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
