@@ -1,6 +1,7 @@
 #include "halfulp/integer_average.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -108,6 +109,28 @@ template <class T>
 constexpr bool is_float_type = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_same_v<T, float> ||
                                std::is_same_v<T, double>;
 
+// The quotient of a sum that is no small integer, as a float. The sum is exactly that of two doubles; the quotient of
+// the larger one, corrected by the remainder and the smaller one, nearly always shows how the exact one is rounded.
+template <class T>
+T round_large(SplitSum sum, Index divisor) {
+  constexpr Index exact = Index{1} << 52;
+  if (sum.high < exact && sum.high > -exact && divisor < exact && divisor > -exact) {
+    const double d = static_cast<double>(divisor);
+    const TwoDoubles s = two_sum(static_cast<double>(sum.high) * 0x1p32, static_cast<double>(sum.low));
+    const double q = s.high / d, c = (std::fma(-q, d, s.high) + s.low) / d, error = std::fabs(c) * 0x1p-50;
+    double from = q + (c - error), to = q + (c + error);
+    if constexpr (std::is_same_v<T, double>) {
+      if (from == to) return from;
+    } else {  // the ends themselves were rounded
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      from = std::nextafter(from, -infinity);
+      to = std::nextafter(to, infinity);
+      if (same_rounding<T>(from, to)) return round_to<T>(from);
+    }
+  }
+  return round_to_float<T>(sum, divisor);
+}
+
 // Sums of any size to any type. Returns the first place whose value does not fit, or -1.
 template <class T>
 Index finish(const Index* high, const Index* low, Index divisor, T* out, Index n) {
@@ -124,7 +147,7 @@ Index finish(const Index* high, const Index* low, Index divisor, T* out, Index n
     if constexpr (is_float_type<T>) {
       if (fits && value != 0) out[i] = round_to<T>(value / d);
       else if (sum.high == 0 && sum.low == 0) out[i] = round_to<T>(0.0);
-      else out[i] = round_to_float<T>(sum, divisor);
+      else out[i] = round_large<T>(sum, divisor);
     } else {
       bool good;
       if (fits && sizeof(T) < 8) {
@@ -146,8 +169,9 @@ Index finish(const Index* high, const Index* low, Index divisor, T* out, Index n
   return wrong;
 }
 
-// The place of an integer type in the tables of the kernels, or -1 for those of 64 bits.
-int place_of(DType dtype) {
+// The position of an integer type in the tables of the kernels; those of 64 bits have pairs only.
+constexpr int kNarrowTypes = 6;
+int position_of(DType dtype) {
   switch (dtype) {
     case DType::i8: return 0;
     case DType::i16: return 1;
@@ -155,7 +179,8 @@ int place_of(DType dtype) {
     case DType::u8: case DType::boolean: return 3;
     case DType::u16: return 4;
     case DType::u32: return 5;
-    default: return -1;
+    case DType::i64: return 6;
+    default: return 7;
   }
 }
 
@@ -281,10 +306,10 @@ class Worker {
     const Index items = (end - begin) * p_.inner, count = static_cast<Index>(s_.rows.size());
     const LineWindows& row = p_.row;
     const Run& run = chunk.runs.front();
-    if (p_.contained && p_.in_type == p_.out_type && p_.rows != nullptr && p_.inner == 1 && chunk.runs.size() == 1 &&
+    if (p_.contained && p_.in_type == p_.out_type && p_.inner == 1 && chunk.runs.size() == 1 &&
         run.taps == 2 && row.step == 1 && run.stride == 2 && (count == 1 || count == 2 || count == 4) &&
         chunk.shares.size() == 1 && s_.window.counted * chunk.shares.front().counted == 2 * count) {
-      select_integer_kernels().pairs[place_of(p_.in_type)](s_.rows.data(), count, target, end - begin);
+      select_integer_kernels().pairs[position_of(p_.in_type)](s_.rows.data(), count, target, end - begin);
       return -1;
     }
     if (p_.rows == nullptr) return compute_wide(chunk, cells, target);
@@ -398,10 +423,10 @@ void arrange(Problem& p, std::vector<LineWindows> lines, Index item, Index out_i
 
 // Sums fit a width if the largest of them does; 64-bit integers have their own way.
 void choose_sums(Problem& p, Index cells) {
-  const int place = place_of(p.in_type);
-  if (place < 0) return;
+  const int position = position_of(p.in_type);
+  if (position >= kNarrowTypes) return;
   const int bits = 8 * static_cast<int>(item_size(p.in_type));
-  const auto& table = select_integer_kernels().rows[place];
+  const auto& table = select_integer_kernels().rows[position];
   const int width = bits == 8 && cells <= 128 ? 0 : bits < 32 && cells <= Index{1} << (31 - bits) ? 1 : 2;
   p.rows = &table[width];
   p.sum_bytes = Index{2} << width;

@@ -36,6 +36,21 @@ inline Floats to_floats(const Doubles& v) {
 #endif
 }
 
+// The first and the second half of a vector of floats, and both put together.
+template <int Start, class To, class V, int... I>
+inline To part(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (Start + I)...);
+}
+inline Doubles widen_low(const Vector<float>& v) {
+  return to_doubles(part<0, Floats>(v, v, std::make_integer_sequence<int, kWide>{}));
+}
+inline Doubles widen_high(const Vector<float>& v) {
+  return to_doubles(part<kWide, Floats>(v, v, std::make_integer_sequence<int, kWide>{}));
+}
+inline Vector<float> narrow(const Doubles& low, const Doubles& high) {
+  return part<0, Vector<float>>(to_floats(low), to_floats(high), std::make_integer_sequence<int, 2 * kWide>{});
+}
+
 inline Doubles load_doubles(const double* x) { return load(x); }
 inline Doubles load_doubles(const float* x) {
 #if defined(HALFULP_X86) && !defined(__AVX2__)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "simd/deinterleave.hpp"
+#include "simd/doubles.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 
@@ -97,23 +98,6 @@ inline Lanes<double> upper(const Lanes<float>& mask) {
 }
 
 #endif
-
-using HalfFloats = Vector<float, kVectorBytes / 2>;
-using HalfLanes = std::make_integer_sequence<int, kLanes<double>>;
-template <int Start, class To, class V, int... I>
-inline To part(const V& a, const V& b, std::integer_sequence<int, I...>) {
-  return __builtin_shufflevector(a, b, (Start + I)...);
-}
-inline Vector<double> widen_low(const Vector<float>& v) {
-  return __builtin_convertvector((part<0, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
-}
-inline Vector<double> widen_high(const Vector<float>& v) {
-  return __builtin_convertvector((part<kLanes<double>, HalfFloats>(v, v, HalfLanes{})), Vector<double>);
-}
-inline Vector<float> narrow(const Vector<double>& low, const Vector<double>& high) {
-  return part<0, Vector<float>>(__builtin_convertvector(low, HalfFloats), __builtin_convertvector(high, HalfFloats),
-                                std::make_integer_sequence<int, kLanes<float>>{});
-}
 
 // Vector Part of a0 b0 c0 a1 b1 c1 ...
 template <class C, int Part, int... I>

@@ -1,8 +1,10 @@
-// Exact sums and means of integers, as plain loops that every compiler vectorises.
+// Exact sums and means of integers, most of them as plain loops that every compiler vectorises.
 #include "average/integer_kernels.hpp"
 
 #include <cstring>
 #include <type_traits>
+
+#include "simd/deinterleave.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -195,6 +197,49 @@ void pairs(const void* const* rows, int64_t count, void* out, int64_t n) {
   else pairs_of<T, 4>(rows, out, n);
 }
 
+// Means of 2^shift integers of 64 bits. The sum of their parts above the last `shift` bits fits, since the mean does,
+// and so does that of these bits. Signed numbers are moved up by 2^63, which is even: the mean moves with them.
+template <class T, int Rows>
+void wide_pairs_of(const T* const* rows, T* out, int64_t n) {
+  using U = std::uint64_t;
+  constexpr int shift = Rows == 1 ? 1 : Rows == 2 ? 2 : 3;
+  constexpr U last = (U{1} << shift) - 1, half = U{1} << (shift - 1);
+  constexpr U move = std::is_signed_v<T> ? U{1} << 63 : 0;
+  const auto mean = [&](auto cells) {  // cells(row, phase)
+    auto high = cells(0, 0) >> shift, low = cells(0, 0) & last;
+    for (int r = 0; r < Rows; ++r) {
+      for (int phase = r == 0 ? 1 : 0; phase < 2; ++phase) {
+        high += cells(r, phase) >> shift;
+        low += cells(r, phase) & last;
+      }
+    }
+    return (high + ((low + (half - 1) + ((high + (low >> shift)) & 1)) >> shift)) ^ move;
+  };
+  constexpr int64_t lanes = kLanes<U>;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    Vector<U> cells[Rows][2];
+    for (int r = 0; r < Rows; ++r) {
+      const auto* row = reinterpret_cast<const U*>(rows[r] + 2 * i);
+      const Vector<U> a = load(row), b = load(row + lanes);
+      cells[r][0] = phase_of_two<0>(a, b) ^ move;
+      cells[r][1] = phase_of_two<1>(a, b) ^ move;
+    }
+    store(reinterpret_cast<U*>(out + i), in_order(mean([&](int r, int phase) { return cells[r][phase]; })));
+  }
+  for (; i < n; ++i)
+    out[i] = static_cast<T>(mean([&](int r, int phase) { return static_cast<U>(rows[r][2 * i + phase]) ^ move; }));
+}
+
+template <class T>
+void wide_pairs(const void* const* rows, int64_t count, void* to, int64_t n) {
+  const T* cells[4] = {};
+  for (int64_t r = 0; r < count; ++r) cells[r] = static_cast<const T*>(rows[r]);
+  if (count == 1) wide_pairs_of<T, 1>(cells, static_cast<T*>(to), n);
+  else if (count == 2) wide_pairs_of<T, 2>(cells, static_cast<T*>(to), n);
+  else wide_pairs_of<T, 4>(cells, static_cast<T*>(to), n);
+}
+
 template <class T>
 void split_rows(const void* const* rows, int64_t count, int64_t* __restrict high, int64_t* __restrict low, int64_t n) {
   for (int64_t r = 0; r < count; ++r) {
@@ -236,7 +281,7 @@ const IntegerKernels& integer_kernels() {
        {rows_of<std::uint32_t, std::uint16_t>(), rows_of<std::uint32_t, std::uint32_t>(),
         rows_of<std::uint32_t, int64_t>()}},
       {pairs<std::int8_t>, pairs<std::int16_t>, pairs<std::int32_t>, pairs<std::uint8_t>, pairs<std::uint16_t>,
-       pairs<std::uint32_t>},
+       pairs<std::uint32_t>, wide_pairs<int64_t>, wide_pairs<std::uint64_t>},
       split};
   return table;
 }

@@ -2,10 +2,54 @@
 // its quotient is rounded. -0 is the term that changes no sum, signs of zero included.
 #include "average/present_kernels.hpp"
 
+#include "average/kernels/line_values.hpp"
+
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 using std::int64_t;
+
+// Whether sums of up to eight floats of these magnitudes are exact doubles, with a bit to spare for their quotients:
+// see SumRange and finish_exact.
+bool sums_are_exact(const MagnitudeRange& range) {
+  if (range.largest == 0) return true;
+  if (range.largest >= Binary32::infinity) return false;
+  const auto exponent = [](std::uint64_t bits) { return bits < 1u << 23 ? 1 : static_cast<int>(bits >> 23); };
+  return exponent(range.largest) - exponent(range.smallest + 1) <= 24;
+}
+
+// Whole vectors of outputs, without a look at the error of each addition; false if there may be one.
+template <int Rows, bool Sum>
+bool exact_pairs(const float* const* rows, float* out, int64_t n) {
+  using Lanes = Vector<float>;
+  using Bits = Vector<std::uint32_t>;
+  constexpr int64_t lanes = kLanes<float>;
+  MagnitudeScan<float> scan;
+  auto magnitudes = scan.lanes();
+  for (int64_t i = 0; i < n; i += lanes) {
+    Lanes count = {};
+    Doubles low, high;
+    const auto add = [&](const Lanes& cells, bool first) HALFULP_IN_LINE {
+      const auto number = reinterpret<Bits>(cells == cells);
+      const Lanes term = reinterpret<Lanes>((reinterpret<Bits>(cells) & number) | (~number & splat(Binary32::sign)));
+      count += reinterpret<Lanes>(number & reinterpret<Bits>(splat(1.0f)));
+      magnitudes.take(reinterpret<Bits>(term));
+      low = first ? widen_low(term) : low + widen_low(term);
+      high = first ? widen_high(term) : high + widen_high(term);
+    };
+    for (int r = 0; r < Rows; ++r) {
+      const Lanes a = load(rows[r] + 2 * i), b = load(rows[r] + 2 * i + lanes);
+      add(phase_of_two<0>(a, b), r == 0);
+      add(phase_of_two<1>(a, b), false);
+    }
+    const Doubles low_count = widen_low(count), high_count = widen_high(count);
+    // The zero of no terms over no terms is NaN.
+    if constexpr (Sum) store(out + i, in_order(narrow(low + splat(-0.0) / low_count, high + splat(-0.0) / high_count)));
+    else store(out + i, in_order(narrow(low / low_count, high / high_count)));
+  }
+  scan.set_lanes(magnitudes);
+  return sums_are_exact(scan.range());
+}
 
 struct Total {
   double sum = -0.0, error = 0, count = 0;
@@ -57,7 +101,14 @@ bool pairs_of(const float* const* rows, float* __restrict out, std::uint32_t* __
 
 template <int Rows>
 bool pairs_in(const float* const* rows, bool sum, float* out, std::uint32_t* unsure, int64_t n) {
-  return sum ? pairs_of<Rows, true>(rows, out, unsure, n) : pairs_of<Rows, false>(rows, out, unsure, n);
+  const int64_t whole = n / kLanes<float> * kLanes<float>;
+  const bool exact = sum ? exact_pairs<Rows, true>(rows, out, whole) : exact_pairs<Rows, false>(rows, out, whole);
+  const int64_t done = exact ? whole : 0;
+  const float* rest[Rows];
+  for (int r = 0; r < Rows; ++r) rest[r] = rows[r] + 2 * done;
+  for (int64_t i = 0; i < done; ++i) unsure[i] = 0;
+  return sum ? pairs_of<Rows, true>(rest, out + done, unsure + done, n - done)
+             : pairs_of<Rows, false>(rest, out + done, unsure + done, n - done);
 }
 
 bool pairs(const float* const* rows, int64_t count, bool sum, float* out, std::uint32_t* unsure, int64_t n) {
