@@ -61,7 +61,7 @@ def test_the_graph_of_a_terabyte_is_built_at_once() -> None:
 def test_a_nan_is_named_by_its_place_in_the_whole_array() -> None:
     x = np.zeros((6, 9))
     x[4, 7] = np.nan
-    with pytest.raises(hu.PolicyError, match=re.escape("the input is NaN at (4, 7); no cell may be [P3]")):
+    with pytest.raises(hu.PolicyError, match=re.escape("the input is NaN at (4, 7); it must have no NaN [P3]")):
         hu.max_pool2d(da.from_array(x, chunks=(2, 3)), 2, nan="raise").compute(scheduler="sync")
 
 

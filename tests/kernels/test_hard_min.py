@@ -96,7 +96,7 @@ def test_the_extremes_of_integers_do_not_overflow() -> None:
 
 def test_a_refused_nan_is_named_p3() -> None:
     with pytest.raises(
-        hu.PolicyError, match=r"^min_pool1d: nan='raise': the input is NaN at \(1,\); no cell may be \[P3\]$"
+        hu.PolicyError, match=r"^min_pool1d: nan='raise': the input is NaN at \(1,\); it must have no NaN \[P3\]$"
     ):
         hu.MinPool((2,), nan="raise")(np.array([1.0, np.nan]))
 

@@ -118,7 +118,7 @@ def test_balls_enclose_the_median_n4() -> None:
 
 def test_nan_and_integers_are_refused_where_they_must_be_p3() -> None:
     for record in (hu.MedianPool, hu.ModePool):
-        with pytest.raises(hu.PolicyError, match=r"the input is NaN at \(1,\); no cell may be \[P3\]$"):
+        with pytest.raises(hu.PolicyError, match=r"the input is NaN at \(1,\); it must have no NaN \[P3\]$"):
             record((2,), nan="raise")(np.array([1.0, np.nan]))
         with pytest.raises(hu.DTypeError, match=r"integers have no derivative.* \[I1\]$"):
             record((2,)).vjp(np.arange(4))

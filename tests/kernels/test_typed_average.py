@@ -234,7 +234,7 @@ def test_a_policy_is_one_of_three_p2() -> None:
 def test_nan_is_named_under_raise_p3() -> None:
     x = np.array([1.0, np.nan, 2.0, 3.0], np.float32)
     op = hu.AvgPool((2,), nan="raise")
-    text = r"^avg_pool1d: nan='raise': the input is NaN at \(1,\); no cell may be \[P3\]$"
+    text = r"^avg_pool1d: nan='raise': the input is NaN at \(1,\); it must have no NaN \[P3\]$"
     for run in (op, op.vjp, lambda x: op.jvp((x,), (x,)), lambda x: hu.spec.forward(op, x)):
         with pytest.raises(hu.PolicyError, match=text):
             run(x)

@@ -208,7 +208,7 @@ def test_P3_nan_raise_names_the_first(op: Any, dtype: str) -> None:
     assert op(x).shape == op.output_shape(x.shape)
     x[1, 2] = np.nan
     x[1, 1] = np.nan
-    text = f"{op.name}: nan='raise': the input is NaN at (1, 1); no cell may be [P3]"
+    text = f"{op.name}: nan='raise': the input is NaN at (1, 1); it must have no NaN [P3]"
     assert_refused(
         text,
         lambda: hu.spec.forward(op, x),
@@ -223,7 +223,7 @@ def test_P3_nan_raise_names_the_first(op: Any, dtype: str) -> None:
 
 def test_P3_in_balls() -> None:
     x = np.array([arb(1), arb("nan")])
-    with pytest.raises(hu.PolicyError, match=r"the input is NaN at \(1,\); no cell may be \[P3\]"):
+    with pytest.raises(hu.PolicyError, match=r"the input is NaN at \(1,\); it must have no NaN \[P3\]"):
         hu.MaxPool((2,), nan="raise")(x)
 
 

@@ -279,7 +279,7 @@ void refuse_nan(const MaxPlan& plan, const ArrayView& x) {
     flat /= x.shape[axis];
   }
   throw Error(ErrorKind::policy, plan.operator_name, "nan='raise'",
-              "the input is NaN at " + tuple_text(position) + "; no cell may be", "P3");
+              "the input is NaN at " + tuple_text(position) + "; it must have no NaN", "P3");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""The command line: ``halfulp check``, ``show``, ``explain``, ``verify``, ``pyramid`` and ``completion``."""
+"""The command line: ``halfulp check``, ``show``, ``explain``, ``run``, ``verify``, ``pyramid`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from halfulp.cli import check, completion, explain, pyramid, show, verify
+from halfulp.cli import run as run_
 from halfulp.cli._words import Parser, print_in_any_encoding
 
 __all__ = ["main"]
@@ -20,7 +21,7 @@ def parser() -> argparse.ArgumentParser:
     top = Parser(prog="halfulp", description="Convolution and pooling with one right answer.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"halfulp {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (check, show, explain, verify, pyramid, completion):
+    for command in (check, show, explain, run_, verify, pyramid, completion):
         command.add_to(commands)
     return top
 

@@ -81,4 +81,4 @@ def _placed(error: PolicyError, block: Block, x: Any) -> PolicyError:
         return error
     first = np.unravel_index(int(np.flatnonzero(np.isnan(as_doubles(x.ravel())))[0]), x.shape)
     where = tuple(int(i) + start for i, start in zip(first, block.origin, strict=True))
-    return PolicyError(error.operator, error.argument, f"the input is NaN at {where}; no cell may be", "P3")
+    return PolicyError(error.operator, error.argument, f"the input is NaN at {where}; it must have no NaN", "P3")

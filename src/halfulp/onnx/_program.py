@@ -101,9 +101,16 @@ def input_of(value: onnx.ValueInfoProto) -> Input:
         return Input(value.name, dtype, None)
     sizes = []
     for dim in tensor.shape.dim:
-        kind = dim.WhichOneof("value")
-        sizes.append(dim.dim_value if kind == "dim_value" else (dim.dim_param or None) if kind == "dim_param" else None)
+        sizes.append(_size(dim))
     return Input(value.name, dtype, tuple(sizes))
+
+
+def _size(dim: Any) -> int | str | None:
+    """A fixed size, a name, or None; exporters write -1 or "?" for a size that is not known."""
+    kind = dim.WhichOneof("value")
+    if kind == "dim_value":
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param if kind == "dim_param" and dim.dim_param not in ("", "?") else None
 
 
 def steps_of(nodes: Any, scope: Scope, known: set[str], loaded: int) -> tuple[tuple[Step, ...], int]:

@@ -164,7 +164,7 @@ def refuse_nan(op: Any, x: Array) -> None:
         found = np.flatnonzero(np.isnan(as_doubles(x.ravel())))[:1].tolist()
     if found:
         where = tuple(int(i) for i in np.unravel_index(found[0], x.shape))
-        raise PolicyError(op.name, "nan='raise'", f"the input is NaN at {where}; no cell may be", "P3")
+        raise PolicyError(op.name, "nan='raise'", f"the input is NaN at {where}; it must have no NaN", "P3")
 
 
 def _is_nan(value: Any) -> bool:
