@@ -136,6 +136,10 @@ def _shares(network: Network, node: Node, values: list[Array], position: int, g:
     beta = node.parameters[0] if node.kind == "smooth" else 1e6
     weight = np.exp(np.where(node.index >= 0, beta * (cells - y[..., None]), -np.inf).clip(-700, 50))
     weight = np.where(node.index >= 0, weight, 0.0)
+    if node.kind == "rank":  # the cells next to the value share
+        distance = np.where(node.index >= 0, np.abs(cells - y[..., None]), np.inf)
+        weight = ((distance == distance.min(axis=-1, keepdims=True)) & (node.index >= 0)).astype(np.float64)
+        weight /= np.maximum(weight.sum(axis=-1, keepdims=True), 1.0)
     if node.kind == "max":
         weight = (cells >= y[..., None]).astype(np.float64) * (node.index >= 0)
         weight /= np.maximum(weight.sum(axis=-1, keepdims=True), 1.0)

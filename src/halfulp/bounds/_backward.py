@@ -23,6 +23,7 @@ from halfulp.bounds._forward import Range, absolute_of, cell_bounds, step
 from halfulp.bounds._maps import Array, Gather
 from halfulp.bounds._max_relaxation import max_planes
 from halfulp.bounds._network import Network, Node
+from halfulp.bounds._rank_relaxation import rank_planes
 from halfulp.bounds._scalar_relaxation import scalar_planes
 from halfulp.bounds._smooth_relaxation import norm_planes, smooth_max_planes
 
@@ -135,6 +136,8 @@ def _planes(state: State, node: Node, position: int, given: list[Range]) -> Any:
     if node.kind == "max":
         cells, gaps = cell_bounds(node, given[0]), state.gaps.get(position)
         return max_planes(*cells, state.choose) if gaps is None else difference_planes(*cells, gaps)
+    if node.kind == "rank":
+        return rank_planes(*cell_bounds(node, given[0]), node.function)
     if node.function == "norm":
         return norm_planes(*cell_bounds(node, given[0]), node.parameters[0])
     if node.kind == "smooth":
@@ -321,7 +324,7 @@ def _curved_after(state: State, position: int) -> list[Node | None]:
         node = state.network.nodes[place]
         if not reached.intersection(node.inputs):
             continue
-        if node.kind in ("max", "smooth", "product"):
+        if node.kind in ("max", "smooth", "rank", "product"):
             found.append(None)
         elif node.kind == "curve":
             found.append(node)

@@ -104,7 +104,7 @@ def _planes(state: State) -> dict[str, Any]:
     """The slopes of every node that is not affine, where they are not 0."""
     found = {}
     for position, node in enumerate(state.network.nodes):
-        if node.kind in ("max", "curve", "smooth"):
+        if node.kind in ("max", "curve", "smooth", "rank"):
             line = state.line(position)
             found[str(position)] = {"lower": _sparse(line.lower_slope), "upper": _sparse(line.upper_slope)}
     return found
@@ -119,8 +119,9 @@ def _differences(states: Iterable[State]) -> dict[str, Any]:
             wanted, gaps = needed_gaps(state, position)
             index, cells = np.asarray(node.index), found.setdefault(str(position), {})
             *windows, above, below = np.nonzero(wanted)
-            sides = (index[(*windows, cell)].tolist() for cell in (above, below))
-            pairs = zip(*sides, strict=True)
+            cells_of = index.reshape(-1, index.shape[-1])
+            rows = np.ravel_multi_index(tuple(windows), node.shape)
+            pairs = zip(cells_of[rows, above].tolist(), cells_of[rows, below].tolist(), strict=True)
             cells.update(zip(pairs, gaps[wanted].tolist(), strict=True))
     return {
         position: {"above": [a for a, _ in cells], "below": [b for _, b in cells], "values": hexes([*cells.values()])}

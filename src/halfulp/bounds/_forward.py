@@ -18,6 +18,7 @@ from halfulp.bounds._arithmetic import TINY, TRANSCENDENTAL, UNIT64, Arithmetic
 from halfulp.bounds._directed import add_down, add_up, mul_down, mul_up, sub_down, sub_up
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import ABSENT, Node
+from halfulp.bounds._rank_relaxation import rank_range
 from halfulp.bounds._smooth_relaxation import _value, norm_value
 from halfulp.errors import ModelError
 from halfulp.records import Conv
@@ -52,6 +53,8 @@ def step(node: Node, inputs: list[Range], arithmetic: Arithmetic) -> Step:
             found = _curve(node, inputs[0], arithmetic)
         elif node.kind == "max":
             found = Step(_max(node, inputs[0]), None, None)
+        elif node.kind == "rank":
+            found = _rank(node, inputs[0], arithmetic)
         elif node.kind == "smooth":
             found = _smooth(node, inputs[0], arithmetic)
         else:
@@ -195,6 +198,22 @@ def _max(node: Node, given: Range) -> Range:
     there = real.any(axis=-1)
     ends = (np.where(there, np.where(real, end, -np.inf).max(axis=-1), 0.0) for end in (low, high))
     return Range(*ends)
+
+
+def _rank(node: Node, given: Range, arithmetic: Arithmetic) -> Step:
+    cells = cell_bounds(node, given)
+    if node.function == "mode":
+        return Step(Range(*rank_range(*cells, "mode")), None, None)
+    if arithmetic.name == "halfulp":  # rounding is monotone, and so is the median
+        ends = [node.run(end.astype(arithmetic.format.dtype)).astype(np.float64) for end in given]
+        bounds = Range(ends[0], ends[1])
+        return Step(bounds, arithmetic.half_ulp(bounds.magnitude), None)
+    bounds = Range(*rank_range(*cells, "median"))
+    if arithmetic.name == "real":
+        return Step(bounds, None, None)
+    sums = 2 * np.maximum(np.abs(cells[0]), np.abs(cells[1])).max(axis=-1)  # of the middle two, at most
+    error = arithmetic.any_order(node, sums)
+    return Step(Range(sub_down(bounds.lower, error), add_up(bounds.upper, error)), error, sums)
 
 
 def _smooth(node: Node, given: Range, arithmetic: Arithmetic) -> Step:

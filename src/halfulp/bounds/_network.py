@@ -20,7 +20,8 @@ class Node:
     """One value of a network.
 
     ``kind`` is ``"input"``, ``"affine"`` (the sum of ``maps`` of the inputs plus ``bias``), ``"max"`` and ``"smooth"``
-    (over the cells ``index`` of the one input, -1 where a window has fewer), ``"curve"`` (a function of one number)
+    (over the cells ``index`` of the one input, -1 where a window has fewer), ``"rank"`` (a median or mode over such
+    cells), ``"curve"`` (a function of one number)
     or ``"product"`` (of two inputs). ``operator`` with ``constants`` is the operation that halfulp runs: None among the
     constants stands for an input. A node without an operator moves numbers and rounds nothing.
     """

@@ -249,7 +249,10 @@ def planes_of(node: Node, slopes: Any, given: Any, gaps: Any) -> tuple[tuple[Exa
         known = {p: gaps[p] for p in permutations([i for i in row if i >= 0], 2) if p in gaps} if gaps else {}
         places = {i: place for place, i in enumerate(i for i in row if i >= 0)}
         own = {(places[k], places[j]): gap for (k, j), gap in known.items()}
-        biases.append(window_biases(cells, own) if node.kind == "max" else smooth_biases(node, cells, zeros))
+        if node.kind == "rank":
+            biases.append(rank_biases(node, cells))
+        else:
+            biases.append(window_biases(cells, own) if node.kind == "max" else smooth_biases(node, cells, zeros))
     least, most = (np.array([b[k] for b in biases], dtype=object).reshape(node.shape) for k in (0, 1))
     return (below, above), (least, most)
 
@@ -298,6 +301,33 @@ def _with_gaps(sides: list[Any], cells: list[tuple[Any, Any, Any, Any]], gaps: d
     for _ in places:
         sides = [min(sides[j] + gap(k, j) for j in places) for k in places]
     return sides
+
+
+def rank_ends(node: Node, cells: list[Exact]) -> tuple[Exact, Exact]:
+    """(below, above) of a median or mode of the cells of one window."""
+    if not cells:
+        return ZERO, ZERO
+    order = sorted(cells)
+    if node.function == "mode":
+        return order[0], order[-1]
+    middle = (order[(len(order) - 1) // 2] + order[len(order) // 2]) / 2
+    return middle, middle
+
+
+def rank_biases(node: Node, cells: list[tuple[Any, Any, Any, Any]]) -> tuple[Any, Any]:
+    """The biases of planes below and above a median or mode: f(x) - x_j is largest with x_j low and the others high."""
+    lows, highs, below, above = ([cell[k] for cell in cells] for k in range(4))
+    if any(min(s, default=ZERO) < 0 or sum(s, ZERO) > 1 for s in (below, above)):
+        raise refuse(f"slopes of node {node.name!r}", "must be >= 0 and sum to at most 1")
+
+    def bias(slopes: Any, ends: Any, others: Any, side: int) -> Any:
+        total = (ONE - sum(slopes, ZERO)) * rank_ends(node, ends)[side]
+        for j, slope in enumerate(slopes):
+            if slope:
+                total += slope * (rank_ends(node, [*ends[:j], others[j], *ends[j + 1 :]])[side] - others[j])
+        return total
+
+    return bias(below, lows, highs, 0), bias(above, highs, lows, 1)
 
 
 def smooth_biases(node: Node, cells: list[tuple[Any, Any, Any, Any]], zeros: int) -> tuple[Any, Any]:

@@ -27,7 +27,9 @@ from halfulp.records import (
     LpPool,
     MaxPool,
     MaxUnpool,
+    MedianPool,
     MinPool,
+    ModePool,
     SumPool,
     Unfold,
     declaration_of,
@@ -116,6 +118,16 @@ def _min(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) ->
     negated = builder.gather("neg", source, builder.positions(source), -1)
     top = LOWERINGS[kind](builder, largest, [negated], values, output)
     return builder.gather(op.name, top, builder.positions(top), -1)
+
+
+@lowering(MedianPool, ModePool)
+def _rank(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    index, _ = cells_of(op, values[0].shape)
+    function = "median" if isinstance(op, MedianPool) else "mode"
+    return builder.add(
+        op.name, "rank", [only_input(ids)], output.shape,
+        index=index, function=function, operator=op, constants=(None,), roundings=3,
+    )  # fmt: skip
 
 
 @lowering(FractionalMaxPool)

@@ -34,6 +34,7 @@ from halfulp.bounds._rational import (
     numbers,
     padded_zeros,
     planes_of,
+    rank_ends,
     rational,
     refuse,
     size_of,
@@ -146,7 +147,7 @@ class _Checker:
         if node.kind == "input":
             return (*self.box, None)
         affine = node.kind == "affine" and node.operator is not None and self.arithmetic == "halfulp"
-        other = node.kind in ("product", "smooth") or node.function == "leaky_relu"
+        other = node.kind in ("product", "smooth", "rank") or node.function == "leaky_relu"
         if self.arithmetic != "real" and (affine or other):
             # The inputs are floats: those next to an end may stand for it.
             nearest = np.frompyfunc(self.rounded, 1, 1)
@@ -157,6 +158,8 @@ class _Checker:
                 np.array([max(w, default=ZERO) for w in end], dtype=object).reshape(node.shape) for end in cells
             )
             return low, high, None
+        if node.kind == "rank":
+            return self.rank(node, given[0])
         if node.kind == "smooth":
             return self.smooth(node, given[0])
         if node.kind == "curve" and node.function in VALUES:
@@ -196,6 +199,20 @@ class _Checker:
         low, high, error = self.widened(node, low - off, high + off, reach + off)
         return low, high, off if error is None else error + off
 
+    def rank(self, node: Node, given: tuple[Exact, Exact]) -> tuple[Exact, Exact, Exact | None]:
+        """The interval bounds of a median or mode, and the error of the mean of the middle two cells."""
+        windows = [cells_of_windows(node, end) for end in given]
+        low, high = zeros(node.shape), zeros(node.shape)
+        for out, cells, side in zip((low, high), windows, (0, 1), strict=True):
+            out.reshape(-1)[:] = [rank_ends(node, window)[side] for window in cells]
+        if self.arithmetic == "real" or node.function == "mode":
+            return low, high, None
+        if self.arithmetic == "halfulp":
+            return self.widened(node, low, high, larger(size_of(low), size_of(high)))
+        sums = [2 * max((abs(x) for x in (*a, *b)), default=ZERO) for a, b in zip(*windows, strict=True)]
+        error = self.any_order(node, np.array(sums, dtype=object).reshape(node.shape))
+        return low - error, high + error, error
+
     def smooth(self, node: Node, given: tuple[Exact, Exact]) -> tuple[Exact, Exact, Exact | None]:
         """The interval bounds of a smooth maximum or norm: it grows with every cell."""
         value, padding = smooth_value(node), padded_zeros(node)
@@ -213,9 +230,13 @@ class _Checker:
             rounding = np.frompyfunc(self.rounded, 1, 1)
             low, high = rounding(low), rounding(high)
             return low, high, larger(size_of(low), size_of(high)) * self.unit + self.eta
-        share = node.roundings * self.unit
-        error = reach * (share / (ONE - share)) + 2 * node.roundings * self.eta
+        error = self.any_order(node, reach)
         return low - error, high + error, error
+
+    def any_order(self, node: Node, reach: Exact) -> Exact:
+        """The error of a sum in any order, whose absolute terms add up to ``reach``."""
+        share = node.roundings * self.unit
+        return reach * (share / (ONE - share)) + 2 * node.roundings * self.eta
 
     def rounded(self, value: Exact) -> Exact:
         """The nearest float; an overflow proves nothing."""
