@@ -1,7 +1,6 @@
-"""Convolution and pooling with one right answer.
+"""Convolution and pooling with exact results, rounded once to the nearest float.
 
-Every operator has an exact, executable specification with both derivatives, and every fast path returns the correctly
-rounded value of that specification, bit for bit.
+The results do not depend on threads, batch size, memory layout or machine. The same operators work over exact numbers.
 
 >>> import numpy as np
 >>> import halfulp as hu

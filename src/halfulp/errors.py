@@ -184,16 +184,16 @@ class PolicyError(HalfulpError, ValueError):
 
 
 class TapeError(HalfulpError, ValueError):
-    """A use of the tape that has no meaning."""
+    """An invalid use of the tape."""
 
 
 class ModelError(HalfulpError, ValueError):
-    """An ONNX model that is malformed or outside of what halfulp computes, or a call that does not fit it."""
+    """An ONNX model that is malformed or not supported, or a call with inputs that do not fit it."""
 
 
 class CertificateError(HalfulpError, ValueError):
-    """A certificate of bounds that is malformed, belongs to something else, or claims what does not hold."""
+    """A certificate of bounds that is malformed, belongs to another network, or claims something false."""
 
 
 class PyramidError(HalfulpError, ValueError):
-    """A source, target or option that no pyramid can be made from or checked with."""
+    """A source, target or option that cannot be used for a pyramid."""

@@ -1,4 +1,4 @@
-"""The tape's methods for what a network needs besides convolution and pooling."""
+"""The tape's methods for the other operations of a network."""
 
 from __future__ import annotations
 

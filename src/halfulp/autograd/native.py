@@ -1,4 +1,4 @@
-"""The pullback of a record on arrays, without the work for inputs that nobody asks about."""
+"""The pullback of a record on arrays, without the work for inputs whose cotangent is not needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The derivative rules of any operator, whatever it is applied to: one function for each direction.
 
 The tape's own operators carry formulas; records go to their interpreter for arrays and to
-:mod:`halfulp.autograd.operators.curvature` for traced values; everyone else's operators speak for themselves.
+:mod:`halfulp.autograd.operators.curvature` for traced values; other operators have their own ``jvp`` and ``vjp``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the tape knows about scalars: the kind of an array, its zero, its constants, and exp, log and tanh of objects.
+"""Scalars on the tape: the kind of an array, its zero, its constants, and exp, log and tanh of objects.
 
-The *kind* of a float array is its dtype; the kind of an object array is the type of its scalars. Two arrays can meet in
-a node only if their kinds are equal, because ``float32 + float64`` or ``Fraction + fmpq`` has no one right answer.
+The *kind* of a float array is its dtype; the kind of an object array is the type of its scalars. The inputs
+of a node have equal kinds: the result type of ``float32 + float64`` or ``Fraction + fmpq`` is not defined.
 """
 
 from __future__ import annotations

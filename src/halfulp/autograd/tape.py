@@ -30,7 +30,7 @@ from halfulp.records import Operator
 
 
 class Tape(Builders):
-    """A computation as a value: leaves, the operations on them, and everything needed to differentiate it.
+    """A recorded computation: leaves, the operations on them, and everything needed to differentiate it.
 
     Each operation appends one node and gives a new tape and the node's id; the old tape stays as it was and can be
     extended in another direction. Appending copies nothing.
@@ -88,7 +88,7 @@ class Tape(Builders):
         return self.node(id).value  # type: ignore[no-any-return]
 
     def leaf(self, value: Any, name: str | None = None, requires_grad: bool = True) -> tuple[Tape, int]:
-        """Append a value that nothing on the tape computed. Do not change the array afterwards.
+        """Append an input. Do not change the array afterwards.
 
         Integers and truth values have no derivative; they are leaves with ``requires_grad=False``.
 
@@ -166,7 +166,7 @@ class Tape(Builders):
     def backward(self, output: int, cotangent: Any = None) -> dict[int, Array]:
         """The cotangent of every node that ``output`` depends on and that requires a gradient.
 
-        The output's own cotangent may be left out if it is one number: it is 1. Where a node is used several times, the
+        The cotangent of a scalar output may be omitted; it is 1. If a node is used several times, the
         cotangents of its uses are added one after the other, the latest use first. Nodes may share an array: read the
         results, do not write into them.
 
@@ -193,9 +193,9 @@ class Tape(Builders):
         return sweep(self._nodes.upto(node.id + 1), {node.id: cotangent}, node.id)
 
     def jvp(self, output: int, tangents: Mapping[int, Any]) -> Array:
-        """The tangent of ``output`` when the leaves move along ``tangents``, a mapping from leaf id to tangent.
+        """The tangent of ``output`` for the tangents of leaves, a mapping from leaf id to tangent.
 
-        Leaves without an entry stay where they are.
+        Leaves without an entry have the tangent 0.
 
         >>> import numpy as np, halfulp as hu
         >>> tape, x = hu.Tape().leaf(np.array(3.0))

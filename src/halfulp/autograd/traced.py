@@ -1,4 +1,4 @@
-"""Traced values: what a function sees in place of its arrays while a transform follows it.
+"""Traced values, which replace arrays while a function is transformed.
 
 A traced value wraps an array, or a traced value of an enclosing transform; ``level`` says which transform it belongs
 to, and the newest transform is the innermost. :func:`apply` is the one place where operators meet traced values.
@@ -22,7 +22,7 @@ def new_level() -> int:
 
 
 class Traced:
-    """A value that remembers how it was made. It has an array's shape, arithmetic and indexing.
+    """A value under a transform, which records the operations on it. It has an array's shape, arithmetic and indexing.
 
     >>> import numpy as np, halfulp as hu
     >>> hu.grad(lambda x: (x * x).sum())(np.array([1.0, 2.0]))
@@ -125,9 +125,9 @@ def is_traced(*values: Any) -> bool:
 
 
 def apply(op: Any, *inputs: Any) -> Any:
-    """An operator's value on arrays, or on traced values, where the innermost transform takes note of it.
+    """Apply an operator to arrays or traced values.
 
-    It is how a function under a transform uses an operator of one's own.
+    Use it for your own operators in functions that are transformed.
 
     >>> import numpy as np, halfulp as hu
     >>> apply(hu.MaxPool((2,)), np.array([1.0, 3.0]))

@@ -81,10 +81,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 def value_and_grad(
     function: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function that gives the value and the gradient of a function whose value is one number.
+    """The value and the gradient of a scalar function, as a function.
 
-    ``argnums`` says by which arguments to differentiate; a sequence gives a tuple. With ``has_aux`` the function gives
-    ``(value, anything)``, and so does the result in its first place.
+    ``argnums`` are the arguments to differentiate by; a sequence gives a tuple. With ``has_aux`` the function returns
+    ``(value, anything)``, and the result is ``((value, anything), gradient)``.
 
     >>> import numpy as np, halfulp as hu
     >>> hu.value_and_grad(lambda p: (p["w"] * p["w"]).sum())({"w": np.array([1.0, 3.0])})
@@ -124,7 +124,7 @@ def value_and_grad(
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives the gradient of a function whose value is one number.
+    """The gradient of a scalar function, as a function.
 
     >>> import numpy as np, halfulp as hu
     >>> hu.grad(lambda x: (x * x * x).sum())(np.array([1.0, 2.0]))
@@ -141,7 +141,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
 
 
 def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of a function whose value is one number, times ``tangents``: the gradient pushed forward.
+    """The Hessian of a scalar function times ``tangents``.
 
     One primal gives one result of its structure; several give a tuple of them, the Hessian over all primals together.
 

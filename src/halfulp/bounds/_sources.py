@@ -17,8 +17,8 @@ from halfulp.errors import ModelError
 def load(source: Any, *, max_bytes: int = 1 << 32) -> Network:
     """The network of an ONNX model: a path, the bytes of a file or a ``ModelProto``.
 
-    The model has one input of fixed sizes (a free batch size becomes 1) and one output. An operator that cannot be
-    bounded is a :class:`halfulp.ModelError` that names the node and lists those that can.
+    The model has one input of fixed sizes (a free batch size becomes 1) and one output. An operator without
+    bounds is a :class:`halfulp.ModelError` that names the node and lists the supported ones.
 
     >>> import halfulp.bounds as hb, onnx.parser
     >>> proto = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>

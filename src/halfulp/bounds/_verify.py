@@ -380,11 +380,10 @@ def certified_radius(
     tolerance: float = 1e-3,
     time_limit: float | None = None,
 ) -> float:
-    """A radius within which every input around ``x`` is proved to keep its label, by bisection; 0 if there is none.
+    """A radius around ``x`` within which every input is proved to keep its label, by bisection; 0 if none is found.
 
-    The search stops when the radius is known to a share ``tolerance`` of itself. Bounds need not grow with the box in
-    every case, so a larger radius may be provable; the one given back is proved. With a ``time_limit`` the search
-    goes on with branch and bound, which gets so many seconds for each radius.
+    The search stops at the relative precision ``tolerance``. The returned radius is proved; a larger one may be
+    provable. With a ``time_limit``, branch and bound runs for up to that many seconds at each radius.
 
     >>> import numpy as np, halfulp.bounds as hb
     >>> network = hb.from_function(lambda x: x, (2,))

@@ -73,10 +73,10 @@ def check(
     reproducers: bool = True,
     progress: Progress = lambda done, total, so_far: None,
 ) -> Result:
-    """Check subjects against the exact answers.
+    """Compare subjects with the exact results.
 
     A subject is a name, ``"module:object"``, or, in this process only, a :class:`Subject`. ``jobs=0`` runs in this
-    process; more than 0 uses that many processes, of which a crash costs one case.
+    process; more than 0 uses that many processes, in which a crash affects one case.
     ``scheduler`` is the address of a Dask scheduler, whose workers then do the work.
 
     >>> result = check(["halfulp"], Plan(operators=("max_pool",), dtypes=("float32",), cases=8))

@@ -17,7 +17,7 @@ from halfulp.numbers._formats import Format, float_format, is_float
 
 
 def exact(array: Any) -> NDArray[Any]:
-    """Lift floats or integers to exact rationals (an object array of ``flint.fmpq``).
+    """Convert floats or integers to exact rationals (an object array of ``flint.fmpq``).
 
     >>> exact(np.array([0.5, 0.1], dtype=np.float32))
     array([1/2, 13421773/134217728], dtype=object)

@@ -109,8 +109,8 @@ def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Model:
     """Load a model from a path, the bytes of a file, or a ``ModelProto``, and check all of it.
 
     All values that are alive at one time (the inputs, the constants, and the outputs of nodes until their last use)
-    may take ``max_bytes`` together; a node is refused before it makes an output that has no room. What is malformed or
-    outside of the operators of this module is a :class:`halfulp.ModelError` that names the node and the attribute.
+    may take ``max_bytes`` together; a node is refused before its output is allocated. A malformed or unsupported model
+    is a :class:`halfulp.ModelError` that names the node and the attribute.
 
     >>> import halfulp.onnx
     >>> halfulp.onnx.load(b"not a model")

@@ -25,7 +25,7 @@ def write(
     progress: Callable[[int, int], None] = lambda done, total: None,
     **options: Any,
 ) -> Plan:
-    """Write a multiscale OME-Zarr image, or go on with one that was not finished.
+    """Write a multiscale OME-Zarr image, or resume an unfinished one.
 
     ``options`` are those of the command line: ``method``, ``factor``, ``levels``, ``chunks``, ``compressor``,
     ``version``, ``nan``, ``dtype``, ``memory``, ``scale``, ``unit`` and ``name``.
@@ -55,6 +55,6 @@ def verify(
 ) -> list[LevelReport]:
     """Compare every level of an OME-Zarr image with the pooling of its base.
 
-    ``method`` is what the levels should be; without it, what the metadata says, or the mean.
+    ``method`` is the pooling of the levels; the default is the one in the metadata, or the mean.
     """
     return check(str(target), method, nan, memory, progress)[1]

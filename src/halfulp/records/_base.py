@@ -100,7 +100,7 @@ class Operator:
         raise AssertionError("every record names itself")
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
-        """The output's shape for inputs of these shapes, or a ShapeError that says why there is none."""
+        """The output's shape for inputs of these shapes; a ShapeError if they do not fit."""
         raise AssertionError("every record knows its output shape")
 
     def __call__(self, *inputs: Any, out: Any = None) -> Any:

@@ -54,7 +54,7 @@ class Curvature:
 
     ``tangent(calculus, points, directions, moved)`` is the change of ``calculus.push(points, directions)`` and
     ``cotangent(calculus, points, g, moved, which)`` that of ``calculus.pull(points, g, which)`` as the points move
-    along ``moved``. In both a direction of None is none. Every term is linear in ``moved``.
+    along ``moved``. A direction of None is zero. Every term is linear in ``moved``.
 
     A cube of one input has push 3 x^2 t and pull 3 x^2 g:
 

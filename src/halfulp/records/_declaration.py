@@ -50,7 +50,7 @@ class Draw:
     ``family`` names the arguments that operators share (``window``: kernel_size to ceil_mode; ``adaptive``:
     output_size; ``global``: ndim and keepdims; ``conv`` and ``conv_transpose``), and every further field of the record
     has a tuple of values to choose from. Or ``family`` is a function that gets ``choose`` and returns (record, shapes):
-    ``choose(values)`` picks one of a sequence. ``terms`` bounds the cells that an exact answer may cost, counted once
+    ``choose(values)`` picks one of a sequence. ``terms`` limits the cells of an exact evaluation, counted once
     per window. ``constants(op, shapes, rng)`` makes the inputs that have no derivative, such as indices.
 
     >>> Draw("window", ties=("first", "last")).choices

@@ -72,7 +72,7 @@ class ConvolutionOperator(Operator):
 @hashed_once
 @dataclass(frozen=True, repr=False)
 class Conv(ConvolutionOperator):
-    """Convolution as networks mean it (cross-correlation): weight (outC, inC/groups, k…), bias (outC) or None.
+    """Convolution (cross-correlation, as usual in networks): weight (outC, inC/groups, k…), bias (outC) or None.
 
     ``precision="correct"`` rounds the exact value once; ``"fast"`` accumulates in the input's own precision (half types
     in float32).

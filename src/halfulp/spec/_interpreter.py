@@ -57,7 +57,7 @@ _RULES: dict[type[Operator], Rule] = {}
 
 
 def register(record: type[Operator], rule: Any) -> None:
-    """Give a record its meaning; a rule without all of forward, jvp and vjp is refused.
+    """Register the specification of a record; forward, jvp and vjp are all required.
 
     >>> register(records.MaxPool, None)
     Traceback (most recent call last):
@@ -129,7 +129,7 @@ def _as_dtype(op: Any, values: Array) -> Array:
 def indices(op: Any, x: Any, *constants: Any) -> Array:
     """The flat index, within its plane, of the cell that gives each value of a hard max; -1 where there is none.
 
-    Where balls do not decide the winner it is the index of one possible winner.
+    If balls overlap, it is the index of one possible winner.
 
     >>> from halfulp import MaxPool, spec
     >>> spec.indices(MaxPool((2,), stride=1), np.array([1.0, 3.0, 3.0]))

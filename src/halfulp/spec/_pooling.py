@@ -66,7 +66,7 @@ class Pooling:
     def vjp(
         self, op: Operator, primals: tuple[Array, ...], cotangent: Array, progress: bool = False
     ) -> tuple[Array, ...]:
-        """The sum, for every cell, of what the windows that hold it hand back."""
+        """For every cell, the sum of the cotangents from the windows that hold it."""
         (x,) = primals
         zero = zero_of((*primals, cotangent))
         walk = self.walk(op, x.shape)

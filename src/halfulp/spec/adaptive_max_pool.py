@@ -1,6 +1,6 @@
 """Adaptive max pooling: the hard maximum of the bins [floor(i*in/out), ceil((i+1)*in/out)).
 
-The maximum starts from a bin's first cell, never from a sentinel. Value, JVP and VJP of a bin are those of a window of
+The maximum starts from a bin's first cell, not from -infinity. Value, JVP and VJP of a bin are those of a window of
 hard max pooling.
 """
 

@@ -1,8 +1,8 @@
 """Average pooling: y = (sum of the counted cells) / n.
 
 The counted cells are the real ones and, if ``count_include_pad``, the zeros of the padding; n is their number, or
-``divisor_override``. An average over no cell is 0. Under ``nan="ignore"`` a NaN is no cell; where that leaves none to
-count, the average is NaN and its derivative 0.
+``divisor_override``. An average over no cell is 0. With ``nan="ignore"`` NaN cells are skipped; if none is
+left to count, the average is NaN and its derivative 0.
 
     forward   sum(x) / n
     JVP       sum(t) / n: the average is linear

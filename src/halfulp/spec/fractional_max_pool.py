@@ -63,7 +63,7 @@ def jvp(
 
 
 def vjp(op: FractionalMaxPool, primals: tuple[Array, ...], cotangent: Array, progress: bool = False) -> tuple[Any, ...]:
-    """The sum, for every cell, of what the windows that hold it hand back."""
+    """For every cell, the sum of the cotangents from the windows that hold it."""
     x, samples = primals
     zero = zero_of((x, cotangent))
     g = iter(cotangent.ravel())

@@ -4,7 +4,7 @@ forward   sum(x); 0 if the window has no cell
 JVP       sum(t): the sum is linear
 VJP       g to every real cell
 
-Under ``nan="ignore"`` a NaN is no cell; where that leaves none, the sum is NaN and its derivative 0.
+With ``nan="ignore"`` NaN cells are skipped; if none is left, the sum is NaN and its derivative 0.
 """
 
 from __future__ import annotations

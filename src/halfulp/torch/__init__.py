@@ -1,6 +1,6 @@
 """halfulp for PyTorch: the pooling and convolution functions of ``torch.nn.functional`` on CPU tensors.
 
-Same names, signatures, defaults and error conditions; our speed, and our answers: every result correctly rounded.
+The names, signatures, defaults and error conditions are PyTorch's. Every result is correctly rounded.
 
 >>> import torch
 >>> import halfulp.torch as ht

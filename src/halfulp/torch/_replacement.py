@@ -16,7 +16,7 @@ class Replacement:
     """What :func:`replace` did: the model, the layers it swapped, and those it left although they look alike.
 
     With ``everything=True`` also the layers that need no replacement, and the calls inside ``forward`` that were seen:
-    they are known once the model has run, so the lists grow. ``not_covered`` is what nobody should count on.
+    they are known after the model has run. ``not_covered`` lists calls whose bits may change.
 
     >>> import torch
     >>> from halfulp.torch import replace

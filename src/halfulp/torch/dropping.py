@@ -41,7 +41,7 @@ _current = _Current()
 
 
 class dropout_step:  # a context manager, named as a function is
-    """The dropouts within the block belong to this step of this seed; ``row`` rows of the batch stand before them."""
+    """The seed and step of the dropouts within the block; ``row`` is the number of batch rows before this piece."""
 
     def __init__(self, seed: int, step: int, row: int = 0) -> None:
         for name, value, limit in (("seed", seed, 2**64), ("step", step, 2**32), ("row", row, 2**48)):

@@ -89,7 +89,7 @@ def replace(
     everything: bool = False,
     inplace: bool = True,
 ) -> Replacement:
-    """Make the pooling layers of a model ours; with ``convolutions=True`` its convolutions; or everything.
+    """Replace the pooling layers of a model; with ``convolutions=True`` also its convolutions; or everything.
 
     The layers keep their identity, parameters, buffers, hooks and names: only their class changes, so state dicts and
     optimizers stay valid. ``inplace=False`` changes a deep copy instead, found as ``.model`` in the result.
@@ -188,7 +188,7 @@ def _title(kind: type) -> str:
 def patched(
     convolutions: bool = False, precision: str = "correct", *, everything: bool = False
 ) -> Iterator[dict[str, str] | None]:
-    """Within the block, ``torch.nn.functional``'s poolings are ours; ``convolutions=True`` its convolutions too.
+    """Within the block, ``torch.nn.functional``'s poolings are ours; with ``convolutions=True`` its convolutions, too.
 
     Modules such as ``torch.nn.MaxPool2d`` call these functions, so they follow. The swap is global to the process, not
     to a thread; ``torch.max_pool2d`` and other names outside ``torch.nn.functional`` stay.

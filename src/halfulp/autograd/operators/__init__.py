@@ -1,1 +1,1 @@
-"""The operators that a network needs besides convolution and pooling, one family per file."""
+"""The other operators of a network, besides convolution and pooling, one family per file."""

@@ -82,7 +82,7 @@ def _without_doubt(findings: dict[str, Finding]) -> dict[str, Finding]:
 class Demand:
     """What makes a subject fail: severities, aspects, and rounding errors of more than some ulps.
 
-    Without further words nothing may be wrong; a subject that claims to be complete may show no failure at all.
+    By default a subject may have no wrong result; one that claims to be complete may have no finding at all.
 
     >>> Demand().severities
     ('wrong',)
@@ -135,7 +135,7 @@ class Demand:
         return (kind in self.severities or finding.aspect in self.aspects) and not tolerated
 
     def met_by(self, subject: SubjectResult) -> bool:
-        """Whether a subject does what is asked of it. A subject that answers no case does not."""
+        """Whether a subject passes. A subject that answers no case does not."""
         total = subject.summary.total()
         if not total.judged:  # nothing was shown
             return False

@@ -15,7 +15,7 @@ class Unsupported(Exception):
 
 
 class Subject:
-    """A backend under test. A subclass evaluates records; what it does not offer raises :class:`Unsupported`.
+    """A backend under test. A subclass evaluates records, and raises :class:`Unsupported` for what it does not offer.
 
     Every other exception is taken as "unsupported" too, with its own text, unless ``complete`` is set: then the subject
     claims to support everything and an exception is a failure.
@@ -33,7 +33,7 @@ class Subject:
         return ""
 
     def asked(self, op: Operator) -> Operator:
-        """The record that the subject is held to: a policy that it has no words for becomes its documented one."""
+        """The record that the subject is compared with: a policy that it cannot express becomes its documented one."""
         if not hasattr(op, "ties"):
             return op
         ties = self.global_ties if isinstance(op, GlobalOperator) else self.ties
@@ -62,11 +62,11 @@ class Subject:
         raise Unsupported(f"{self.name} cannot set its number of threads")
 
     def takes_large(self, op: Operator) -> bool:
-        """Whether tens of thousands of cells are no burden, as the probes of reproducibility need."""
+        """Whether the subject is fast enough for tens of thousands of cells, as the probes of reproducibility need."""
         return True
 
     def circumstance_script(self, op: Operator, mode: str, arrays: Any, name: str) -> str | None:
-        """Source of its own that shows how a circumstance changes the bits; None leaves it to the general form."""
+        """Source that shows how a circumstance changes the bits; None uses the general form."""
         return None
 
     def with_threads(self, script: str) -> str:

@@ -18,7 +18,7 @@ class UserSubject(Subject):
 
     The object is a function ``f(op, *inputs) -> array``, or has methods of its own: ``forward(op, *inputs)``,
     ``jvp(op, primals, tangents) -> (output, tangent)``, ``vjp(op, primals, cotangent) -> tuple`` and
-    ``set_num_threads(n)``. What is not there, and what raises ``NotImplementedError``, is reported as unsupported.
+    ``set_num_threads(n)``. Missing methods, and calls that raise ``NotImplementedError``, are reported as unsupported.
     An attribute ``complete = True`` claims every answer, correctly rounded: every exception and every finding is a
     failure, unless ``--fail-on`` says otherwise; ``policies = True`` says that the
     ``ties`` and ``nan`` of a record are obeyed.
