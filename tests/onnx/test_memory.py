@@ -2,14 +2,17 @@
 
 import itertools
 import math
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import halfulp as hu
 import halfulp.onnx
@@ -168,3 +171,59 @@ def test_required_inputs_that_are_not_given_O9(op_type):
     names = ["x", "", "x", "x", "x"] if op_type == "BatchNormalization" else ["x", ""]
     with pytest.raises(ModelError, match=r"\[O9\]"):
         halfulp.onnx.load(graph_of([helper.make_node(op_type, names, ["y"])], ["y"]))
+
+
+# Weights --------------------------------------------------------------------------------------------------------------
+
+
+def _weighty(path: Path, count: int, external: bool) -> None:
+    """A chain of additions with ``count`` weights of 1 MB each."""
+    nodes = [helper.make_node("Add", ["x" if i == 0 else f"v{i}", f"w{i}"], [f"v{i + 1}"]) for i in range(count)]
+    weights = [numpy_helper.from_array(np.full(1 << 18, i, np.float32), f"w{i}") for i in range(count)]
+    types = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1 << 18]) for n in ("x", f"v{count}")]
+    graph = helper.make_graph(nodes, "g", types[:1], types[1:], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(proto, path, save_as_external_data=external, location="weights.bin")
+
+
+_PEAK = """
+import resource, sys
+import numpy as np
+import halfulp, halfulp.onnx, onnx
+x = np.zeros(1 << 18, np.float32)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = halfulp.onnx.load(sys.argv[1])
+assert float(model(x)[0]) == sum(range(64))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the peak is read from getrusage")
+@pytest.mark.parametrize("external", [False, True])
+def test_weights_are_in_memory_once(tmp_path: Path, external: bool) -> None:
+    """64 MB of weights: the peak is at most 1.5 times that, with a few megabytes of values."""
+    _weighty(tmp_path / "m.onnx", 64, external)
+    command = [sys.executable, "-c", _PEAK, str(tmp_path / "m.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.5 * 64 + 8
+
+
+def test_external_weights_are_views_of_their_file(tmp_path: Path) -> None:
+    _weighty(tmp_path / "m.onnx", 2, True)
+    program = halfulp.onnx.load(tmp_path / "m.onnx")._program
+    assert len(program.constants) == 2
+    for array in program.constants.values():
+        assert not array.flags.owndata
+        assert not array.flags.writeable
+
+
+def test_a_file_and_its_bytes_are_the_same_model_O1(tmp_path: Path) -> None:
+    _weighty(tmp_path / "m.onnx", 3, False)
+    x = np.arange(1 << 18, dtype=np.float32)
+    data = (tmp_path / "m.onnx").read_bytes()
+    assert np.array_equal(halfulp.onnx.load(tmp_path / "m.onnx")(x), halfulp.onnx.load(data)(x))
+    for cut in (len(data) // 3, len(data) - 1, 10, 0):  # inside of raw data, of the graph, of the head; nothing
+        (tmp_path / "cut.onnx").write_bytes(data[:cut])
+        with pytest.raises(ModelError) as caught:
+            halfulp.onnx.load(tmp_path / "cut.onnx")
+        assert caught.value.label == "O1"

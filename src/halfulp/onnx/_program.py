@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.onnx._node import Node
 from halfulp.onnx._tensors import array_of, dtype_of
+from halfulp.onnx._wire import Place
 from halfulp.onnx.operators import Builder
 
 _STANDARD = ("", "ai.onnx")
@@ -77,8 +78,10 @@ class Scope:
         return replace(self, depth=self.depth + 1)
 
 
-def constants_of(graph: onnx.GraphProto, scope: Scope, used: int) -> dict[str, NDArray[Any]]:
-    """The initializers of a graph by name."""
+def constants_of(
+    graph: onnx.GraphProto, scope: Scope, used: int, places: Mapping[str, Place] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The initializers of a graph by name; the data of some may have stayed in the file."""
     if graph.sparse_initializer:
         name = graph.sparse_initializer[0].values.name
         raise ModelError("model", f"sparse initializer {name!r}", "must be a dense tensor", "O6")
@@ -86,7 +89,8 @@ def constants_of(graph: onnx.GraphProto, scope: Scope, used: int) -> dict[str, N
     for tensor in graph.initializer:
         if tensor.name in constants or not tensor.name:
             raise ModelError("model", f"initializer {tensor.name!r}", "must have a name of its own", "O4")
-        constants[tensor.name] = array_of(tensor, scope.folder, scope.limit, used=used)
+        place = (places or {}).get(tensor.name)
+        constants[tensor.name] = array_of(tensor, scope.folder, scope.limit, used=used, place=place)
         used += constants[tensor.name].nbytes
     return constants
 

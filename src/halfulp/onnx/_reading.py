@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from halfulp.errors import ModelError
 from halfulp.onnx._program import Program, Scope, constants_of, input_of, opset_of, steps_of
+from halfulp.onnx._wire import Malformed, Place, split
 from halfulp.onnx.operators import OPERATORS, Builder
 
 OLDEST_OPSET = 6
@@ -30,12 +31,20 @@ def read(source: Any, max_bytes: int, operators: Mapping[str, Builder] = OPERATO
             raise ModelError("load", f"path={str(path)!r}", "is not a file", "O1")
         if path.stat().st_size >= _PROTOBUF_LIMIT:
             raise ModelError("load", f"path={str(path)!r}", "an ONNX file is smaller than 2 GiB", "O1")
-        data = path.read_bytes()
+        data, places = _without_weights(path)
     except (OSError, ValueError) as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError("load", f"path={str(path)!r}", f"cannot be read: {error}", "O1") from error
-    return program_of(_parse(data), path.parent, max_bytes, operators)
+    return program_of(_parse(data), path.parent, max_bytes, operators, places)
+
+
+def _without_weights(path: Path) -> tuple[bytes, dict[str, Place]]:
+    """A file without the data of its large initializers; whole if it is not what it should be."""
+    try:
+        return split(path)
+    except (Malformed, ValueError):  # an empty file cannot be mapped
+        return path.read_bytes(), {}
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
@@ -48,7 +57,11 @@ def _parse(data: bytes) -> onnx.ModelProto:
 
 
 def program_of(
-    model: onnx.ModelProto, folder: Path | None, max_bytes: int, operators: Mapping[str, Builder] = OPERATORS
+    model: onnx.ModelProto,
+    folder: Path | None,
+    max_bytes: int,
+    operators: Mapping[str, Builder] = OPERATORS,
+    places: Mapping[str, Place] | None = None,
 ) -> Program:
     """Check a model from its head to its outputs."""
     if not model.HasField("graph") or model.ir_version < 1:
@@ -57,7 +70,7 @@ def program_of(
     functions = {(function.domain, function.name): function for function in model.functions}
     scope = Scope(opset, folder, max_bytes, operators, functions)
     graph = model.graph
-    constants = constants_of(graph, scope, 0)
+    constants = constants_of(graph, scope, 0, places)
     inputs = tuple(input_of(value) for value in graph.input if value.name not in constants)
     known = {*constants, *(value.name for value in inputs)}
     if len(known) != len(constants) + len(inputs):

@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from halfulp.errors import ModelError
 from halfulp.onnx._memory import OBJECT_BYTES
+from halfulp.onnx._wire import Place
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
@@ -64,8 +65,18 @@ def check_size(
         raise ModelError(owner, argument, f"the sizes of its shape {shape} are too large for memory addresses", "O6")
 
 
-def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = "model", used: int = 0) -> NDArray[Any]:
-    """A tensor's values. External data is read only from a file inside ``folder``."""
+def array_of(
+    tensor: TensorProto,
+    folder: Path | None,
+    limit: int,
+    owner: str = "model",
+    used: int = 0,
+    place: Place | None = None,
+) -> NDArray[Any]:
+    """A tensor's values. External data is read only from a file inside ``folder``.
+
+    ``place`` is where the raw data stayed that is not in the message.
+    """
     argument = f"tensor {tensor.name!r}"
     dtype = dtype_of(owner, argument, tensor.data_type)
     shape = tuple(tensor.dims)
@@ -76,9 +87,10 @@ def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = 
     if tensor.HasField("segment"):
         raise ModelError(owner, argument, "a tensor in segments is not supported", "O6")
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _from_bytes(
-            owner, argument, _external(tensor, folder, owner, argument, count * dtype.itemsize), shape, dtype
-        )
+        outside = _external(tensor, folder, owner, argument, count * dtype.itemsize)
+        return _mapped(owner, argument, outside, shape, dtype)
+    if place is not None:
+        return _from_bytes(owner, argument, _read(place), shape, dtype)
     if tensor.HasField("raw_data"):
         return _from_bytes(owner, argument, tensor.raw_data, shape, dtype)
     values = getattr(tensor, _TYPES[tensor.data_type][1])
@@ -87,17 +99,31 @@ def array_of(tensor: TensorProto, folder: Path | None, limit: int, owner: str = 
     return _from_values(owner, argument, values, dtype).reshape(shape)
 
 
+def _read(place: Place) -> bytes:
+    with place.path.open("rb") as file:
+        file.seek(place.offset)
+        return file.read(place.length)
+
+
+def _mapped(owner: str, argument: str, place: Place, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """External data as a view of its file, if it lies as an array does; a copy otherwise."""
+    whole = place.path.stat().st_size - place.offset >= place.length
+    if sys.byteorder == "big" or dtype == np.bool_ or not whole or not place.length or place.offset % dtype.itemsize:
+        return _from_bytes(owner, argument, _read(place), shape, dtype)
+    view: NDArray[Any] = np.memmap(place.path, dtype=dtype, mode="r", offset=place.offset, shape=shape)
+    return view.view(np.ndarray)
+
+
 def _from_bytes(owner: str, argument: str, data: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     expected = math.prod(shape) * dtype.itemsize
     if len(data) != expected:
         raise ModelError(owner, argument, f"has {len(data)} bytes, but {shape} of {dtype} has {expected}", "O6")
     if dtype == np.bool_ and any(byte > 1 for byte in data):
         raise ModelError(owner, argument, "a bool must be a byte 0 or 1", "O6")
-    array: NDArray[Any] = np.frombuffer(data, dtype=dtype)
+    array: NDArray[Any] = np.frombuffer(data, dtype=dtype)  # read-only, over the bytes themselves
     if sys.byteorder == "big":  # the file is little-endian
         array = array.byteswap()
-    owned: NDArray[Any] = np.array(array.reshape(shape))
-    return owned
+    return array.reshape(shape)
 
 
 def _from_values(owner: str, argument: str, values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -116,8 +142,8 @@ def _from_values(owner: str, argument: str, values: Any, dtype: np.dtype[Any]) -
     return narrow
 
 
-def _external(tensor: TensorProto, folder: Path | None, owner: str, argument: str, expected: int) -> bytes:
-    """The bytes of a tensor that another file holds, if that file lies inside the model's folder."""
+def _external(tensor: TensorProto, folder: Path | None, owner: str, argument: str, expected: int) -> Place:
+    """Where another file holds a tensor, if that file lies inside the model's folder."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
     location = fields.get("location", "")
     if folder is None:
@@ -135,10 +161,7 @@ def _external(tensor: TensorProto, folder: Path | None, owner: str, argument: st
     )
     if length not in (None, expected):
         raise ModelError(owner, argument, f"has length={length} bytes, but its shape needs {expected}", "O6")
-    with path.open("rb") as file:
-        file.seek(offset or 0)
-        data: bytes = file.read(expected)
-        return data
+    return Place(path, offset or 0, expected)
 
 
 def _number(owner: str, argument: str, key: str, text: str) -> int | None:
