@@ -114,7 +114,7 @@ def to_markdown(declarations: list[Declaration]) -> str:
         "# Operators",
         "",
         "Every operator is declared once, beside its record; all layers are derived from the declaration or checked",
-        "against it. – means that there is nothing to be: ONNX has no such operator.",
+        "against it. – means that ONNX has no such operator.",
         "",
         "| operator | " + " | ".join(LAYERS) + " |",
         "|---|" + ":-:|" * len(LAYERS),

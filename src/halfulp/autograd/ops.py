@@ -13,7 +13,7 @@ from halfulp.autograd.operators.arithmetic import add, div, mul, neg, power, sub
 from halfulp.autograd.operators.linear import linear, matmul
 from halfulp.autograd.operators.loss import cross_entropy, log_softmax, mse
 from halfulp.autograd.operators.reduction import mean
-from halfulp.autograd.operators.reduction import sum_ as sum  # the module is a namespace; nobody stars it
+from halfulp.autograd.operators.reduction import sum_ as sum  # the module is a namespace; do not import * from it
 from halfulp.autograd.operators.shape import broadcast_to, concatenate, flatten, index, reshape, transpose
 from halfulp.autograd.traced import apply
 

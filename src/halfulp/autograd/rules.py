@@ -1,4 +1,4 @@
-"""The derivative rules of any operator, whatever it is applied to: one function for each direction.
+"""The derivative rules of any operator on arrays and traced values: one function for each direction.
 
 The tape's own operators carry formulas; records go to their interpreter for arrays and to
 :mod:`halfulp.autograd.operators.curvature` for traced values; other operators have their own ``jvp`` and ``vjp``.
@@ -66,6 +66,6 @@ def check_triple(op: Any) -> None:
 
 
 def name_of(op: Any) -> str:
-    """What a node of this operator is called if nobody names it."""
+    """The default name of a node of this operator."""
     name = getattr(op, "name", None)
     return name if isinstance(name, str) else type(op).__name__

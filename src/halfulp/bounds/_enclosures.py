@@ -22,7 +22,7 @@ _SMALL, _TINY = fmpq(1, 2**50), fmpq(1, 2**BITS)
 
 
 def _shortened(x: Rational, up: bool, bits: int) -> Rational:
-    """A number with so many significant bits, not below x (up) or not above it."""
+    """A number with ``bits`` significant bits, not below x (up) or not above it."""
     p, q = int(x.p), int(x.q)
     if p == 0 or (abs(p).bit_length() <= bits and q & (q - 1) == 0):
         return x

@@ -238,7 +238,7 @@ def _output(atom: _Atom) -> bool:
 
 
 def parse_property(text: str, name: str = "text") -> VnnProperty:
-    """The property that a text in VNN-LIB form states. `name` stands in error messages.
+    """The property that a text in VNN-LIB form states. `name` is used in error messages.
 
     >>> stated = parse_property('''
     ... (declare-const X_0 Real) (declare-const Y_0 Real)

@@ -1,6 +1,6 @@
 """Curated settings by label: the places where implementations are known to go wrong, for every operator.
 
-The settings of :func:`corpus` come first in a campaign, whatever its seed; the drawn ones follow.
+The settings of :func:`corpus` come first in a campaign and do not depend on its seed; the drawn ones follow.
 """
 
 from __future__ import annotations

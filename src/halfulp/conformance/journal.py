@@ -1,4 +1,4 @@
-"""The journal: one JSON line per finished unit, so that a campaign that was killed goes on where it was.
+"""The journal: one JSON line per finished unit, so that a campaign that was killed can be resumed.
 
 The first line says which campaign it is. A last line that was cut off by a kill is dropped when the journal is opened
 again. A file that is no journal of the campaign, or has a line that the campaign cannot have written, is refused and

@@ -120,7 +120,7 @@ class Worker:
         process, self.process = self.process, None
         for stream in (process.stdin, process.stdout) if process is not None else ():
             if stream is not None:
-                with contextlib.suppress(OSError):  # unsent bytes have nobody to read them
+                with contextlib.suppress(OSError):  # the other end is gone
                     stream.close()
 
 

@@ -129,7 +129,7 @@ def case_of(key: str, seed: int) -> Case:
 
 Mark = Callable[[str, str], None]
 """Called before each case with the subject's name and the case's key, so that a crash can be blamed on it; and with
-empty names where no subject runs, so that nobody is blamed for what takes time here."""
+empty names while no subject runs, so that no subject is blamed for the time."""
 
 
 def run_unit(

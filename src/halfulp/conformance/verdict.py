@@ -41,7 +41,7 @@ ASPECTS: Final[dict[str, str]] = {
     "zero": "the sign of zero",
     "ties": "which of equal maxima wins the index and the derivative",
     "adjoint": "the VJP is the transpose of the subject's own JVP",
-    "reproducible": "same bits whatever the threads, batch, layout and repetition",
+    "reproducible": "same bits for any threads, batch, layout and repetition",
     "error": "no crash, hang, exhausted memory, unexpected exception or changed input",
 }
 """Aspect -> what is judged under it."""

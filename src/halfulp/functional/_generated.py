@@ -56,7 +56,7 @@ _unfold = builder(Unfold)
 def adaptive_avg_pool(
     input: Any, output_size: Any, *, dtype: Any = None, nan: str = "propagate", out: Any = None
 ) -> Any:
-    """The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is.
+    """The mean of ``output_size`` bins, correctly rounded; None keeps the size of an axis.
 
     See :class:`halfulp.AdaptiveAvgPool` for ``dtype`` and ``nan``. ``out`` is an array of the output's shape and
     element type that gets the values, and is returned.
@@ -104,7 +104,7 @@ def adaptive_max_pool(
     input: Any, output_size: Any, return_indices: bool = False, *, ties: str = "first", nan: str = "propagate",
     out: Any = None
 ) -> Any:
-    """The maximum of as many bins as ``output_size`` says; None keeps an axis as it is.
+    """The maximum of ``output_size`` bins; None keeps the size of an axis.
 
     ``return_indices=True`` also gives the flat index of that cell within its plane (int64; -1 for a window that has
     no real cell). ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -355,7 +355,7 @@ def fractional_max_pool(
     input: Any, kernel_size: Any, output_size: Any, return_indices: bool = False, *, random_samples: Any,
     ties: str = "first", nan: str = "propagate", out: Any = None
 ) -> Any:
-    """The maxima of ``output_size`` windows whose places follow from random samples.
+    """The maxima of ``output_size`` windows at positions given by random samples.
 
     ``return_indices=True`` also gives the flat index of that cell within its plane (int64; -1 for a window that has
     no real cell). ``random_samples`` are numbers in [0, 1), one for every plane and spatial axis. ``out`` is an array
@@ -709,7 +709,7 @@ def max_unpool(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None, *,
     out: Any = None
 ) -> Any:
-    """Values put back where a max pooling found them; every other cell is 0.
+    """Values at the positions of the maxima of a max pooling; every other cell is 0.
 
     ``indices`` are those of ``return_indices=True``. Of values with the same index the last one counts. ``out`` is an
     array of the output's shape and element type that gets the values, and is returned.

@@ -1,4 +1,4 @@
-"""Whether the levels of a pyramid are the pooling of its base: any pyramid, whoever wrote it."""
+"""Whether the levels of a pyramid are the pooling of its base, for pyramids of any tool."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def as_output(op: Operator, out: Any) -> Array:
 
 
 def filled(op: Operator, out: Array, result: Any) -> Array:
-    """``out`` with the result in it, copied unless it stands there already."""
+    """``out`` with the result in it, copied unless it was computed in place."""
     if result is not out:
         value = np.asarray(result)
         _like(op, "out", "the output", out, value.shape, value.dtype, "I6")

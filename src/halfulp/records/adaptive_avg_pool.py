@@ -14,7 +14,7 @@ from halfulp.records.adaptive_pool import AdaptiveOperator
 @hashed_once
 @dataclass(frozen=True, repr=False)
 class AdaptiveAvgPool(AdaptiveOperator):
-    """The mean of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.
+    """The mean of every bin; ``output_size`` is the number of bins, None keeps the size of an axis.
 
     ``dtype`` is the element type of the result: the exact mean is rounded once, to nearest even, into any integer or
     float type that can hold it; ``"same"`` keeps the input's. Integers and bool need it. ``nan`` is ``"propagate"``,
@@ -42,6 +42,6 @@ declare(
     curvature="linear",
     draw=Draw("adaptive"),
     keywords=("dtype", "nan"),
-    summary="The mean of as many bins as ``output_size`` says, correctly rounded; None keeps an axis as it is",
+    summary="The mean of ``output_size`` bins, correctly rounded; None keeps the size of an axis",
     note="See :class:`halfulp.AdaptiveAvgPool` for ``dtype`` and ``nan``.",
 )

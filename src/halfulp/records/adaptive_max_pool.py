@@ -14,7 +14,7 @@ from halfulp.records.adaptive_pool import AdaptiveOperator
 @hashed_once
 @dataclass(frozen=True, repr=False)
 class AdaptiveMaxPool(AdaptiveOperator):
-    """The maximum of every bin, for as many bins as ``output_size`` says; None keeps an axis as it is.
+    """The maximum of every bin; ``output_size`` is the number of bins, None keeps the size of an axis.
 
     >>> import numpy as np
     >>> AdaptiveMaxPool((2,))(np.array([1.0, 2.0, 6.0]))
@@ -41,5 +41,5 @@ declare(
     integers=True,
     indices=True,
     keywords=("ties", "nan"),
-    summary="The maximum of as many bins as ``output_size`` says; None keeps an axis as it is",
+    summary="The maximum of ``output_size`` bins; None keeps the size of an axis",
 )

@@ -15,7 +15,7 @@ from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 @hashed_once
 @dataclass(frozen=True, repr=False)
 class FractionalMaxPool(Operator):
-    """The maxima of ``output_size`` windows whose places follow from random samples, one per plane and axis.
+    """The maxima of ``output_size`` windows at positions given by random samples, one per plane and axis.
 
     The inputs are x and the samples, numbers in [0, 1) of shape (leading axes of x, ndim). With
     alpha = (in - kernel) / (out - 1), window i < out - 1 of an axis starts at trunc((i + u) * alpha) - trunc(u * alpha)
@@ -118,6 +118,6 @@ declare(
         "np.arange(16.0).reshape(4, 4), 2, 2, random_samples=np.array([0.5, 0.5])",
         "np.arange(27.0).reshape(3, 3, 3), 2, 1, random_samples=np.array([0.5, 0.5, 0.5])",
     ),
-    summary="The maxima of ``output_size`` windows whose places follow from random samples",
+    summary="The maxima of ``output_size`` windows at positions given by random samples",
     note="``random_samples`` are numbers in [0, 1), one for every plane and spatial axis.",
 )

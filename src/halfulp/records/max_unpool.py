@@ -15,7 +15,7 @@ from halfulp.records._declaration import Draw, declare
 @hashed_once
 @dataclass(frozen=True, repr=False)
 class MaxUnpool(Operator):
-    """Values put back where a max pooling found them; every other cell is 0.
+    """Values at the positions of the maxima of a max pooling; every other cell is 0.
 
     The inputs are the values and the flat index of each in its output plane, as ``return_indices`` gives them; -1 drops
     a value. Of values with the same index the last in row-major order counts, in the value and in both derivatives.
@@ -90,7 +90,7 @@ class MaxUnpool(Operator):
         return array
 
     def refused_index(self, position: Any, index: int, cells: int) -> ShapeError:
-        """What is said about an index that is no cell."""
+        """The error for an index that is not a cell."""
         text = f"must be from 0 to {cells - 1}, a cell of the output's plane, or -1 for none"
         return ShapeError(self.name, f"index {index} at {tuple(int(i) for i in position)}", text, "U2")
 
@@ -121,7 +121,7 @@ declare(
     curvature="linear",
     draw=Draw(_drawn, constants=_indices),
     integers=True,
-    summary="Values put back where a max pooling found them; every other cell is 0",
+    summary="Values at the positions of the maxima of a max pooling; every other cell is 0",
     note="``indices`` are those of ``return_indices=True``. Of values with the same index the last one counts.",
     examples=(
         "np.array([3.0, 5.0]), np.array([1, 2]), (2,)",

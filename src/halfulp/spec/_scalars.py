@@ -1,4 +1,4 @@
-"""What the specification asks of a scalar, whatever its type: its kind, its zero, its exp and log, a sum of terms."""
+"""Scalars of any type in the specification: kind, zero, exp and log, sums of terms."""
 
 from __future__ import annotations
 

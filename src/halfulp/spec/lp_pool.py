@@ -7,7 +7,7 @@ sign(x_i) / m for the m cells with |x_i| = y, 0 for the others,
     JVP       sum(w_i * t_i)
     VJP       w_i * g to every real cell
 
-A weight of 0 gives a zero, whatever it is multiplied by. Floats are rounded once.
+A weight of 0 times anything is a zero. Floats are rounded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dropout whose mask is a function of (seed, step, layer, element), whatever the threads, the layout or the batch.
+"""Dropout whose mask is a function of (seed, step, layer, element), not of the threads, the layout or the batch.
 
 Within :class:`dropout_step` the calls of a step are numbered in their order, and ``row`` says how many rows of the
 batch stand before this piece: pieces and workers see the mask of the whole batch. Outside such a block each call takes

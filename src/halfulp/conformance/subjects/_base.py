@@ -70,7 +70,7 @@ class Subject:
         return None
 
     def with_threads(self, script: str) -> str:
-        """The source of :meth:`script` with ``threads`` as the number of threads, where the subject has a say in it."""
+        """The source of :meth:`script` with ``threads`` as the number of threads, if the subject can set it."""
         return script
 
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:

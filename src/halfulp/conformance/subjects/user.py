@@ -51,7 +51,7 @@ class UserSubject(Subject):
 
     def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
         function = getattr(self.thing, "forward", None) or self.thing
-        return function(op, *inputs)  # type: ignore[no-any-return]  # whoever asked looks at what it is
+        return function(op, *inputs)  # type: ignore[no-any-return]  # the caller checks its type
 
     def indices(self, op: Operator, x: Array) -> Array:
         return self._method("indices")(op, x)  # type: ignore[no-any-return]
