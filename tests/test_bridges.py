@@ -28,7 +28,7 @@ def cases(declaration: Declaration, count: int, seed: int) -> Any:
         op, shapes = small(declaration, rng)
         made = declaration.draw.constants
         given = () if made is None else made(op, shapes, numbers)
-        given = tuple(a.astype(np.float32) if a.dtype.kind == "f" else a for a in given)
+        given = tuple(a if a is None or a.dtype.kind != "f" else a.astype(np.float32) for a in given)
         moving = shapes[: len(shapes) - len(given)]
         floats = [None if s is None else numbers.standard_normal(s).astype(np.float32) for s in moving]
         inputs = (*floats, *given)

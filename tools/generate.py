@@ -50,7 +50,8 @@ def functional() -> str:
         "from __future__ import annotations",
         "from typing import Any",
         "from halfulp.dispatch import indices\n"
-        "from halfulp.functional._ranks import builder, spatial_rank, value\n" + records,
+        "from halfulp.functional._ranks import builder, spatial_rank, value\n"
+        "from halfulp.functional._running import with_running_statistics\n" + records,
         listed(names()),
         "\n".join(_source.built(d) for d in own()) + "\n",
         *(form for d in own() for form in _source.forms(d)),
@@ -87,6 +88,13 @@ class Builders(MathBuilders):
         handles: list[Handle | None] = [Handle(cast("Tape", self), first, name)]
         handles += [None if id is None else Handle(cast("Tape", self), id, name) for id in rest]
         return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
+
+    def _named(
+        self, function: Any, ids: dict[str, int | None], settings: dict[str, Any], name: str | None
+    ) -> tuple[Tape, int]:
+        """The same with handles by name."""
+        handles = {{n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}}
+        return cast("tuple[Tape, int]", function(**handles, **settings))
 '''
     methods = [_method(d, rank) for d in own() for rank in ((None, 2) if _sliding(d) else (None,))]
     return head + "\n" + "\n".join(textwrap.indent(method, "    ") for method in methods)
@@ -128,8 +136,25 @@ def _method(declaration: Declaration, rank: int | None) -> str:
         form = f"lambda x, u, *a, **k: functional.{name}(x, *a, {ids[1]}=u, **k)"
     given = f"({values},)" if values and "," not in values else f"({values})"
     body = [form, inputs, given, settings, "name"]
+    if declaration.form:
+        return _named_method(declaration, name)
     doc = textwrap.indent(_method_doc(declaration, rank, name), "    ")
     call = textwrap.indent(_source.wrapped("return self._applied", body, "", 8), "    ")
+    return "\n".join([head, doc, call, ""])
+
+
+def _named_method(declaration: Declaration, name: str) -> str:
+    """A method of the tape whose parameters stand as in the functional form, inputs among them."""
+    settings = {p.name: p for p in declaration.parameters}
+    shown = ["x: int"]
+    for word in declaration.form[1:]:
+        shown.append(_source.parameter(settings[word]) if word in settings else f"{word}: int | None = None")
+    head = _source.wrapped(f"def {name}", ["self", *shown, "name: str | None = None"], " -> tuple[Tape, int]:", 4)
+    ids = ", ".join(f'"{n}": {"x" if i == 0 else n}' for i, n in enumerate(declaration.inputs))
+    values = ", ".join(f'"{n}": {n}' for n in settings)
+    body = [f"functional.{name}", f"{{{ids}}}", f"{{{values}}}", "name"]
+    doc = textwrap.indent(_method_doc(declaration, None, name), "    ")
+    call = textwrap.indent(_source.wrapped("return self._named", body, "", 8), "    ")
     return "\n".join([head, doc, call, ""])
 
 

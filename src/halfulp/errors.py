@@ -78,6 +78,12 @@ CONSTRAINTS: dict[str, str] = {
     "M1": "the factors of a matrix product have axes of the same inner size",
     "M2": "the leading axes of a matrix product are equal, or 1 in one of the factors",
     "M3": "the weight of a linear layer is (outputs, inputs), its bias (outputs)",
+    # Normalisation
+    "R1": "eps is a finite number >= 0, momentum one from 0 to 1",
+    "R2": "weight and bias have one number for every channel, or for every cell that is normalised",
+    "R3": "the input has the axes that are normalised",
+    "R4": "given statistics have one number per channel, and only batch norm in evaluation has them",
+    "R5": "the scalar has the square roots that are asked for",
     # Transposed convolution
     "T1": "every output_padding is an integer >= 0 and smaller than the stride or the dilation",
     "T2": "every output size is at least 1",

@@ -28,6 +28,13 @@ class Builders(MathBuilders):
         handles += [None if id is None else Handle(cast("Tape", self), id, name) for id in rest]
         return cast("tuple[Tape, int]", function(*handles, *arguments, **settings))
 
+    def _named(
+        self, function: Any, ids: dict[str, int | None], settings: dict[str, Any], name: str | None
+    ) -> tuple[Tape, int]:
+        """The same with handles by name."""
+        handles = {n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}
+        return cast("tuple[Tape, int]", function(**handles, **settings))
+
     def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_avg_pool`.
 
@@ -76,6 +83,26 @@ class Builders(MathBuilders):
                [10.5, 12.5]])
         """
         return self._applied(functional.avg_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
+    def batch_norm(
+        self, x: int, running_mean: int | None = None, running_var: int | None = None, weight: int | None = None,
+        bias: int | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05,
+        name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.batch_norm`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[1.0], [3.0]]))
+        >>> tape, y = tape.batch_norm(x, None, None, training=True, eps=0.0)
+        >>> tape.value(y)
+        array([[-1.],
+               [ 1.]])
+        """
+        return self._named(
+            functional.batch_norm,
+            {"input": x, "weight": weight, "bias": bias, "running_mean": running_mean, "running_var": running_var},
+            {"training": training, "momentum": momentum, "eps": eps}, name
+        )
 
     def conv(
         self, kernel: int, bias: int | None, input: int, stride: Any = 1, padding: Any = 0, name: str = "conv",
@@ -241,6 +268,56 @@ class Builders(MathBuilders):
         array([1.])
         """
         return self._applied(functional.global_min_pool, (x,), (ndim, keepdims), settings, name)
+
+    def group_norm(
+        self, x: int, num_groups: int, weight: int | None = None, bias: int | None = None, eps: float = 1e-05,
+        name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.group_norm`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[[1.0], [3.0]]]))
+        >>> tape, y = tape.group_norm(x, 1, eps=0.0)
+        >>> tape.value(y)
+        array([[[-1.],
+                [ 1.]]])
+        """
+        return self._named(
+            functional.group_norm, {"input": x, "weight": weight, "bias": bias}, {"num_groups": num_groups, "eps": eps},
+            name
+        )
+
+    def instance_norm(
+        self, x: int, weight: int | None = None, bias: int | None = None, eps: float = 1e-05, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.instance_norm`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[[1.0, 3.0], [2.0, 10.0]]]))
+        >>> tape, y = tape.instance_norm(x, eps=0.0)
+        >>> tape.value(y)
+        array([[[-1.,  1.],
+                [-1.,  1.]]])
+        """
+        return self._named(functional.instance_norm, {"input": x, "weight": weight, "bias": bias}, {"eps": eps}, name)
+
+    def layer_norm(
+        self, x: int, normalized_shape: Sizes, weight: int | None = None, bias: int | None = None, eps: float = 1e-05,
+        name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.layer_norm`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[1.0, 3.0], [2.0, 10.0]]))
+        >>> tape, y = tape.layer_norm(x, (2,), eps=0.0)
+        >>> tape.value(y)
+        array([[-1.,  1.],
+               [-1.,  1.]])
+        """
+        return self._named(
+            functional.layer_norm, {"input": x, "weight": weight, "bias": bias},
+            {"normalized_shape": normalized_shape, "eps": eps}, name
+        )
 
     def linear(
         self, x: int, weight: int, bias: int | None = None, name: str | None = None, **settings: Any

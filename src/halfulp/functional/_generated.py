@@ -8,30 +8,33 @@ from typing import Any
 
 from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
+from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
-    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, Linear, LpPool, Matmul, MaxPool, MaxUnpool, MedianPool, MinPool,
-    ModePool, SmoothMaxPool, SumPool, Unfold
+    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, Matmul, MaxPool,
+    MaxUnpool, MedianPool, MinPool, ModePool, SmoothMaxPool, SumPool, Unfold
 )
 
 __all__ = [
     "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d",
-    "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool",
-    "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
-    "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "linear", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
-    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool",
-    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d",
-    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d",
-    "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d",
+    "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
+    "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
+    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
+    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d", "median_pool3d",
+    "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d",
+    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d",
+    "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
 _adaptive_max_pool = builder(AdaptiveMaxPool)
 _avg_pool = builder(AvgPool)
+_batch_norm = builder(BatchNorm)
 _conv = builder(Conv)
 _conv_transpose = builder(ConvTranspose)
 _fold = builder(Fold)
@@ -40,6 +43,9 @@ _global_avg_pool = builder(GlobalAvgPool)
 _global_lp_pool = builder(GlobalLpPool)
 _global_max_pool = builder(GlobalMaxPool)
 _global_min_pool = builder(GlobalMinPool)
+_group_norm = builder(GroupNorm)
+_instance_norm = builder(InstanceNorm)
+_layer_norm = builder(LayerNorm)
 _linear = builder(Linear)
 _lp_pool = builder(LpPool)
 _matmul = builder(Matmul)
@@ -221,6 +227,23 @@ def avg_pool3d(
         3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation, dtype, nan
     )
     return value(op, input, out)
+
+
+def batch_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-05, *, out: Any = None
+) -> Any:
+    """Every channel normalised over batch and space, correctly rounded as one operator.
+
+    With ``training=True`` the statistics are those of the input, and running statistics, where they are given, become
+    (1 - momentum) * old + momentum * new in place, rounded once, the new variance with n - 1. ``out`` is an array of
+    the output's shape and element type that gets the values, and is returned.
+
+    >>> batch_norm(np.array([[1.0], [3.0]]), None, None, training=True, eps=0.0)
+    array([[-1.],
+           [ 1.]])
+    """
+    return with_running_statistics(_batch_norm(None, training, momentum, eps), (input, weight, bias, running_mean, running_var), out)
 
 
 def conv(
@@ -570,6 +593,46 @@ def global_min_pool3d(
     array([[[0.]]])
     """
     return value(_global_min_pool(3, keepdims, ties, nan), input, out)
+
+
+def group_norm(
+    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, *, out: Any = None
+) -> Any:
+    """The channels of every sample in ``num_groups`` groups, each normalised, correctly rounded as one operator.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> group_norm(np.array([[[1.0], [3.0]]]), 1, eps=0.0)
+    array([[[-1.],
+            [ 1.]]])
+    """
+    return _group_norm(None, num_groups, eps)(input, weight, bias, out=out)
+
+
+def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05, *, out: Any = None) -> Any:
+    """Every channel of every sample normalised, correctly rounded as one operator.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> instance_norm(np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0)
+    array([[[-1.,  1.],
+            [-1.,  1.]]])
+    """
+    return _instance_norm(None, eps)(input, weight, bias, out=out)
+
+
+def layer_norm(
+    input: Any, normalized_shape: Sizes, weight: Any = None, bias: Any = None, eps: float = 1e-05, *, out: Any = None
+) -> Any:
+    """Every slice of the last axes, ``normalized_shape``, normalised, correctly rounded as one operator.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> layer_norm(np.array([[1.0, 3.0], [2.0, 10.0]]), (2,), eps=0.0)
+    array([[-1.,  1.],
+           [-1.,  1.]])
+    """
+    return _layer_norm(None, normalized_shape, eps)(input, weight, bias, out=out)
 
 
 def linear(input: Any, weight: Any, bias: Any = None, *, precision: str = "correct", out: Any = None) -> Any:

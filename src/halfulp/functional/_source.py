@@ -14,6 +14,7 @@ import numpy as np
 
 from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
+from halfulp.functional._running import with_running_statistics
 from halfulp.records import Declaration, Operator, declaration_of
 
 WIDTH = 120
@@ -54,6 +55,7 @@ def functions(record: type[Operator]) -> SimpleNamespace:
     """
     declaration = declaration_of(record)
     scope: dict[str, Any] = {"Any": Any, record.__name__: record, "builder": builder, "indices": indices}
+    scope |= {"with_running_statistics": with_running_statistics}
     scope |= {"spatial_rank": spatial_rank, "value": value, "__name__": record.__module__}
     source = "\n\n".join([built(declaration), *forms(declaration, examples=False)])
     exec(compile(source, f"<functional forms of {record.__name__}>", "exec"), scope)
@@ -81,6 +83,8 @@ def signature(declaration: Declaration, rank: int | None, annotation: str = "Any
         parts.append("ndim: int")
     parameters = declaration.parameters
     parts += [parameter(p) for p in parameters if not p.keyword]
+    if declaration.form:
+        parts.sort(key=lambda part: declaration.form.index(part.partition(":")[0]))
     if declaration.indices:
         parts.append("return_indices: bool = False")
     keywords = [f"{declaration.renamed.get(name, name)}: {annotation}" for name in declaration.trailing]
@@ -163,6 +167,8 @@ def _body(declaration: Declaration, rank: int | None) -> str:
     made = f"_{declaration.name}({', '.join([first, *values])})"
     if len(made) > WIDTH - 9:
         made = f"_{declaration.name}(\n    {', '.join([first, *values])}\n)"
+    if declaration.through:
+        return f"return {declaration.through}({made}, ({', '.join(declaration.inputs)}), out)"
     if declaration.arity > 1:
         first, *others = (declaration.renamed.get(name, name) for name in declaration.inputs)
         given = f"({', '.join([first, *others])}, out=out)"

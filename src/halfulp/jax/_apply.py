@@ -35,6 +35,13 @@ def apply(op: Operator, *inputs: Any) -> Any:
     arrays = [None if value is None else jnp.asarray(value) for value in inputs]
     stand_ins = [None if a is None else np.empty(0, a.dtype) for a in arrays]
     _inputs.as_arrays(op, stand_ins)  # the number of inputs and their element types; shapes come next
+    while arrays and arrays[-1] is None:
+        arrays.pop()
+    for i, name in enumerate(op.input_names[: len(arrays)]):
+        if arrays[i] is None:  # an absent weight before a bias is one of ones
+            like = jnp.asarray(inputs[0])
+            shape = op.weight_shape(like.shape)  # type: ignore[attr-defined]  # only normalisations have one
+            arrays[i] = (jnp.ones if name == "weight" else jnp.zeros)(shape, like.dtype)
     given = [a for a in arrays if a is not None]
     op.output_shape(*(a.shape for a in given))
     check_plain(op)

@@ -8,16 +8,17 @@ from halfulp.jax._apply import bridged
 __all__ = [
     "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d",
-    "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool",
-    "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
-    "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "linear", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
-    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool",
-    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d",
-    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d",
-    "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d",
+    "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
+    "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
+    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
+    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool",
+    "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d", "median_pool3d",
+    "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d",
+    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d",
+    "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
@@ -32,6 +33,7 @@ avg_pool = bridged(functional.avg_pool, ("input",))
 avg_pool1d = bridged(functional.avg_pool1d, ("input",))
 avg_pool2d = bridged(functional.avg_pool2d, ("input",))
 avg_pool3d = bridged(functional.avg_pool3d, ("input",))
+batch_norm = bridged(functional.batch_norm, ("input", "weight", "bias", "running_mean", "running_var"))
 conv = bridged(functional.conv, ("input", "weight", "bias"))
 conv1d = bridged(functional.conv1d, ("input", "weight", "bias"))
 conv2d = bridged(functional.conv2d, ("input", "weight", "bias"))
@@ -60,6 +62,9 @@ global_min_pool = bridged(functional.global_min_pool, ("input",))
 global_min_pool1d = bridged(functional.global_min_pool1d, ("input",))
 global_min_pool2d = bridged(functional.global_min_pool2d, ("input",))
 global_min_pool3d = bridged(functional.global_min_pool3d, ("input",))
+group_norm = bridged(functional.group_norm, ("input", "weight", "bias"))
+instance_norm = bridged(functional.instance_norm, ("input", "weight", "bias"))
+layer_norm = bridged(functional.layer_norm, ("input", "weight", "bias"))
 linear = bridged(functional.linear, ("input", "weight", "bias"))
 lp_pool = bridged(functional.lp_pool, ("input",))
 lp_pool1d = bridged(functional.lp_pool1d, ("input",))

@@ -110,6 +110,9 @@ class JaxCalculus:
     def ones(self, x: Any) -> Any:
         return jnp.ones_like(x)
 
+    def inverse_root(self, x: Any) -> Any:
+        return jax.lax.rsqrt(x)
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(factor, x.dtype):
             x = x * jnp.asarray(part, x.dtype)

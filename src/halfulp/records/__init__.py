@@ -27,6 +27,13 @@ from halfulp.records.max_unpool import MaxUnpool
 from halfulp.records.median_pool import MedianPool
 from halfulp.records.min_pool import MinPool
 from halfulp.records.mode_pool import ModePool
+from halfulp.records.normalization import (
+    BatchNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    NormalisationOperator,
+)
 from halfulp.records.smooth_max_pool import SmoothMaxPool
 from halfulp.records.sum_pool import SumPool
 from halfulp.records.unfold import Fold, PatchOperator, Unfold
@@ -37,6 +44,7 @@ __all__ = [
     "AdaptiveOperator",
     "Array",
     "AvgPool",
+    "BatchNorm",
     "Conv",
     "ConvTranspose",
     "ConvolutionOperator",
@@ -50,7 +58,10 @@ __all__ = [
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalOperator",
+    "GroupNorm",
+    "InstanceNorm",
     "Interpreter",
+    "LayerNorm",
     "Linear",
     "LpPool",
     "Matmul",
@@ -59,6 +70,7 @@ __all__ = [
     "MedianPool",
     "MinPool",
     "ModePool",
+    "NormalisationOperator",
     "Operator",
     "PaddingLike",
     "PatchOperator",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 
@@ -42,6 +43,9 @@ class Calculus(Protocol):
 
     def scaled(self, x: Any, factor: Any) -> Any:
         """``x`` times a number that may lie beyond the range of its type."""
+
+    def inverse_root(self, x: Any) -> Any:
+        """1 / sqrt(x)."""
 
 
 Tangent = Callable[[Any, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
@@ -166,3 +170,68 @@ def _norm_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any],
 
 
 NORM = Curvature("norm", _norm_tangent, _norm_cotangent)
+
+
+def _group_mean(c: Any, z: Any) -> Any:
+    """The mean of every group that the operator normalises, at each of its cells."""
+    view, axes, count = c.op.grouping(tuple(z.shape))
+    cells = z.reshape(view)
+    return (cells * 0 + c.scaled(cells.sum(axis=axes, keepdims=True), Fraction(1, count))).reshape(tuple(z.shape))
+
+
+def _normal_change(c: Any, points: Sequence[Any], h: Any, v: Any, weighted: bool) -> Any:
+    """With n = c r the normalised cells and P(t) = r (t - mean(t) - n mean(n t)), the derivative of P along v at h:
+
+    -r (mean(n v) P(h) + mean(n h) P(v) + mean(P(v) h) n)
+
+    times the weight if ``weighted`` (the tangent), or for h = weight * g with h given as g (the cotangent).
+    """
+    x, plain, full = points[0], (points[0], None, None), (points[0], points[1], None)
+    n = c.value(plain)
+    centred = x - _group_mean(c, x)
+    variance = _group_mean(c, centred * centred)
+    r = c.inverse_root(variance + c.scaled(c.ones(variance), c.op.eps))
+    along_v = _group_mean(c, n * v)
+    if weighted:  # everything is times the weight, and h is h
+        p_h, p_v, scaled_n = c.push(full, (h, None, None)), c.push(full, (v, None, None)), c.value(full)
+        along_h, both = _group_mean(c, n * h), _group_mean(c, c.push(plain, (v, None, None)) * h)
+    else:
+        p_h, p_v, scaled_n = c.pull(full, h, 0), c.push(plain, (v, None, None)), n
+        along_h, both = _group_mean(c, c.value(full) * h), _group_mean(c, c.push(full, (v, None, None)) * h)
+    return c.scaled(r * (along_v * p_h + along_h * p_v + both * scaled_n), -1)
+
+
+def _normal_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    """The push is w P(tx) + tw n + tb."""
+    x, (tx, tw), (vx, vw) = points[0], directions[:2], moved[:2]
+    terms = []
+    if tx is not None and vw is not None:
+        terms.append(_pushed(c, points, vw, tx))
+    if tw is not None and vx is not None:
+        terms.append(_pushed(c, points, tw, vx))
+    if tx is not None and vx is not None and c.op.own_statistics:
+        terms.append(_normal_change(c, (x, points[1]), tx, vx, weighted=True))
+    return terms
+
+
+def _pushed(c: Any, points: Sequence[Any], weight: Any, t: Any) -> Any:
+    rest = points[3:]
+    return c.push((points[0], weight, None, *rest), (t, None, None, *(None for _ in rest)))
+
+
+def _normal_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
+    """The pulls are P(w g) to x and the sum of g n to w."""
+    (vx, vw), rest = moved[:2], points[3:]
+    terms = []
+    if which == 0:
+        if vw is not None:
+            terms.append(c.pull((points[0], vw, None, *rest), g, 0))
+        if vx is not None and c.op.own_statistics:
+            terms.append(_normal_change(c, points, g, vx, weighted=False))
+    if which == 1 and vx is not None:
+        change = g * _pushed(c, points, None, vx)
+        terms.append(c.pull((points[0], points[1], points[1], *rest), change, 2))  # the pull to a bias is a sum
+    return terms
+
+
+NORMALISATION = Curvature("normalisation", _normal_tangent, _normal_cotangent)

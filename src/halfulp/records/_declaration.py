@@ -103,6 +103,10 @@ class Declaration:
     keywords: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    form: tuple[str, ...] = ()
+    """All parameters of the functional form in their order, inputs included, where the inputs do not come first."""
+    through: str = ""
+    """The function of ``functional._running`` that applies the record, where more than that is to be done."""
     trailing: tuple[str, ...] = ()
     """Inputs that are keyword-only in the functional forms, as the samples of a fractional max pooling."""
     renamed: dict[str, str] = field(default_factory=dict, hash=False)
@@ -244,7 +248,7 @@ def _undrawn(record: type[Operator], draw: Draw) -> list[str]:
 
 def _annotation(kind: Any) -> str:
     text = kind if isinstance(kind, str) else getattr(kind, "__name__", "Any")
-    return "Any" if text in ("PerAxis", "PaddingLike") else text
+    return "Any" if text in ("PerAxis", "PaddingLike", "Sizes", "Axes") else text
 
 
 def declaration_of(op: Operator | type[Operator]) -> Declaration:

@@ -19,6 +19,7 @@ from halfulp.records._missing import output_dtype
 from halfulp.spec import (
     _lp_planes,
     _smooth_planes,
+    _surd_floats,
     adaptive_avg_pool,
     adaptive_max_pool,
     avg_pool,
@@ -33,6 +34,7 @@ from halfulp.spec import (
     median_pool,
     min_pool,
     mode_pool,
+    normalization,
     smooth_max_pool,
     sum_pool,
     unfold,
@@ -92,6 +94,10 @@ register(records.LpPool, lp_pool.RULE)
 register(records.GlobalLpPool, lp_pool.GLOBAL_RULE)
 register(records.Conv, conv)
 register(records.ConvTranspose, conv_transpose)
+register(records.LayerNorm, normalization)
+register(records.GroupNorm, normalization)
+register(records.InstanceNorm, normalization)
+register(records.BatchNorm, normalization)
 register(records.Linear, linear.LinearRule)
 register(records.Matmul, linear.MatmulRule)
 
@@ -113,6 +119,10 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
         return _smooth_planes.forward(op, arrays[0], progress)
     if isinstance(op, _LP) and _lp_planes.applies(op):
         return _lp_planes.forward(rule, op, arrays[0], progress)  # type: ignore[arg-type]
+    if getattr(rule, "surds", False):
+        everything = (*arrays, *fixed)
+        (output,) = _surd_floats.over_floats(lambda *xs: (rule.forward(op, xs),), arrays[0].dtype, everything)
+        return output  # type: ignore[no-any-return]
     (output,) = over_floats(op, lambda *xs: (rule.forward(op, (*xs, *fixed), progress=progress),), arrays)
     assert output is not None
     return output
@@ -182,6 +192,12 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     if isinstance(op, _LP) and _lp_planes.applies(op):
         assert directions[0] is not None
         return output, _lp_planes.jvp(rule, op, arrays[0], directions[0], progress)  # type: ignore[arg-type]
+    if getattr(rule, "surds", False):
+        total = len(checked)
+        (tangent,) = _surd_floats.over_floats(
+            lambda *xs: (rule.jvp(op, xs[:total], xs[total:]),), arrays[0].dtype, (*checked, *directions)
+        )
+        return output, tangent
     (tangent,) = over_floats(
         op, lambda *xs: (rule.jvp(op, (*xs[:count], *fixed), xs[count:], progress=progress),), (*arrays, *directions)
     )
@@ -210,6 +226,9 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
     if isinstance(op, _LP) and _lp_planes.applies(op):
         return (_lp_planes.vjp(rule, op, arrays[0], g, progress),)  # type: ignore[arg-type]
+    if getattr(rule, "surds", False):
+        parts = _surd_floats.over_floats(lambda *xs: rule.vjp(op, xs[:-1], xs[-1]), arrays[0].dtype, (*checked, g))
+        return (*parts, *(None for _ in fixed))
     parts = over_floats(op, lambda *xs: rule.vjp(op, (*xs[:-1], *fixed), xs[-1], progress=progress), (*arrays, g))
     return (*parts, *(None for _ in fixed))
 

@@ -11,11 +11,15 @@ from torch import Tensor, fx
 from halfulp.records import AdaptiveAvgPool
 from halfulp.records import AdaptiveMaxPool
 from halfulp.records import AvgPool
+from halfulp.records import BatchNorm
 from halfulp.records import Fold
 from halfulp.records import GlobalAvgPool
 from halfulp.records import GlobalLpPool
 from halfulp.records import GlobalMaxPool
 from halfulp.records import GlobalMinPool
+from halfulp.records import GroupNorm
+from halfulp.records import InstanceNorm
+from halfulp.records import LayerNorm
 from halfulp.records import Linear
 from halfulp.records import LpPool
 from halfulp.records import Matmul
@@ -31,13 +35,14 @@ from halfulp.torch._bridge import bridge_of
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "fold", "global_avg_pool1d", "global_avg_pool2d",
-    "global_avg_pool3d", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool1d",
-    "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "linear",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
-    "max_unpool2d", "max_unpool3d", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d",
-    "min_pool3d", "mode_pool1d", "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d",
-    "smooth_max_pool3d", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "fold", "global_avg_pool1d",
+    "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d",
+    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d",
+    "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d", "mode_pool2d",
+    "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool1d", "sum_pool2d",
+    "sum_pool3d", "unfold"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
@@ -46,11 +51,15 @@ for _name in __all__:  # torch.fx records calls of these
 _adaptive_avg_pool = bridge_of(AdaptiveAvgPool)
 _adaptive_max_pool = bridge_of(AdaptiveMaxPool)
 _avg_pool = bridge_of(AvgPool)
+_batch_norm = bridge_of(BatchNorm)
 _fold = bridge_of(Fold)
 _global_avg_pool = bridge_of(GlobalAvgPool)
 _global_lp_pool = bridge_of(GlobalLpPool)
 _global_max_pool = bridge_of(GlobalMaxPool)
 _global_min_pool = bridge_of(GlobalMinPool)
+_group_norm = bridge_of(GroupNorm)
+_instance_norm = bridge_of(InstanceNorm)
+_layer_norm = bridge_of(LayerNorm)
 _linear = bridge_of(Linear)
 _lp_pool = bridge_of(LpPool)
 _matmul = bridge_of(Matmul)
@@ -185,6 +194,21 @@ def avg_pool3d(
         3, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
         dtype, nan
     )
+    return output
+
+
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05
+) -> Tensor:
+    """``torch.nn.functional.batch_norm``, correctly rounded.
+
+    >>> import torch
+    >>> batch_norm(torch.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    output: Tensor = _batch_norm(None, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
     return output
 
 
@@ -332,6 +356,48 @@ def global_min_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all"
     tensor([[[[0.]]]])
     """
     output: Tensor = _global_min_pool(3, (input,), False, keepdims, ties, nan)
+    return output
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+) -> Tensor:
+    """``torch.nn.functional.group_norm``, correctly rounded.
+
+    >>> import torch
+    >>> group_norm(torch.tensor([[[1.0], [3.0]]]), 1, eps=0.0)
+    tensor([[[-1.],
+             [ 1.]]])
+    """
+    output: Tensor = _group_norm(None, (input, weight, bias), False, num_groups, eps)
+    return output
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+) -> Tensor:
+    """``torch.nn.functional.instance_norm``, correctly rounded.
+
+    >>> import torch
+    >>> instance_norm(torch.tensor([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0)
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+    """
+    output: Tensor = _instance_norm(None, (input, weight, bias), False, eps)
+    return output
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+) -> Tensor:
+    """``torch.nn.functional.layer_norm``, correctly rounded.
+
+    >>> import torch
+    >>> layer_norm(torch.tensor([[1.0, 3.0], [2.0, 10.0]]), (2,), eps=0.0)
+    tensor([[-1.,  1.],
+            [-1.,  1.]])
+    """
+    output: Tensor = _layer_norm(None, (input, weight, bias), False, normalized_shape, eps)
     return output
 
 

@@ -252,6 +252,9 @@ class TorchCalculus:
     def ones(self, x: Any) -> Any:
         return torch.ones_like(x)
 
+    def inverse_root(self, x: Any) -> Any:
+        return torch.rsqrt(x)
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
             x = x * part

@@ -8,6 +8,7 @@ record; how they change with the point is what the record's declaration says (:m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from halfulp.autograd.native import native_vjp
 from halfulp.autograd.operators._base import LinearMap, PullbackRule, TapeOperator
+from halfulp.autograd.operators.activation import exp, log
 from halfulp.autograd.operators.arithmetic import add, mul
 from halfulp.autograd.scalars import Array, constant_like, full
 from halfulp.autograd.traced import apply, strip
@@ -91,6 +93,9 @@ class TapeCalculus:
     def ones(self, x: Any) -> Any:
         plain = strip(x)
         return full(plain.shape, plain, 1)
+
+    def inverse_root(self, x: Any) -> Any:
+        return exp(self.scaled(log(x), Fraction(-1, 2)))
 
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in (factor,) if x.dtype == object else factors(factor, x.dtype):
