@@ -143,6 +143,28 @@ def fold(name: str, axes: Sequence[Sequence[int]], x: object, shape: Sequence[in
 
 def place(name: str, planes: int, values: object, indices: object, shape: Sequence[int]) -> tuple[Any, Any]: ...
 
+def normalize(
+    name: str,
+    work: int,
+    sizes: Sequence[int],
+    joint: bool,
+    per_cell: bool,
+    eps: float,
+    x: object,
+    arrays: list[Any],
+    shape: Sequence[int],
+) -> tuple[Any, Any]: ...
+def group_statistics(
+    name: str,
+    sizes: Sequence[int],
+    joint: bool,
+    x: object,
+    old: object,
+    momentum: float,
+    squares: bool,
+    correction: int,
+    shape: Sequence[int],
+) -> tuple[Any, Any]: ...
 def norm2(name: str, axes: Sequence[Sequence[int]], x: object, shape: Sequence[int]) -> tuple[Any, Any]: ...
 def norm2_jvp(
     name: str, axes: Sequence[Sequence[int]], x: object, t: object, shape: Sequence[int]

@@ -168,7 +168,7 @@ def _body(declaration: Declaration, rank: int | None) -> str:
     if len(made) > WIDTH - 9:
         made = f"_{declaration.name}(\n    {', '.join([first, *values])}\n)"
     if declaration.through:
-        return f"return {declaration.through}({made}, ({', '.join(declaration.inputs)}), out)"
+        return f"op = {made}\nreturn {declaration.through}(op, ({', '.join(declaration.inputs)}), out)"
     if declaration.arity > 1:
         first, *others = (declaration.renamed.get(name, name) for name in declaration.inputs)
         given = f"({', '.join([first, *others])}, out=out)"

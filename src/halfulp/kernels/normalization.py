@@ -13,6 +13,7 @@ from halfulp.kernels._registry import register
 from halfulp.numbers import as_doubles, flint, float_format
 from halfulp.numbers._surds import Surd
 from halfulp.records import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, Pullback, _inputs
+from halfulp.records.normalization import Groups
 
 Array = np.ndarray[Any, Any]
 Maybe = np.ndarray[Any, Any] | None
@@ -72,7 +73,8 @@ class _Exact:
     """Single results over numbers with square roots."""
 
     def __init__(self, call: _Call, more: Sequence[Maybe]) -> None:
-        self.call, self.groups = call, call.groups
+        self.call = call
+        self.groups: Groups = call.groups
         self.x = as_doubles(call.arrays[0]).reshape(-1)  # type: ignore[arg-type]
         self.weight, self.bias, self.mean, self.variance = (_doubles(a) for a in call.arrays[1:])
         self.t, self.d_weight, self.d_bias = (_doubles(a) for a in more)
@@ -230,9 +232,9 @@ def _sums(call: _Call, g: Array) -> Array:
     if g.size == 0:
         return np.zeros(call.weight_shape, call.dtype)
     planes = g.reshape(-1, count, 1) if groups.per_cell else g.reshape(groups.blocks, count, -1)
-    sums: Array = _core.conv_channel_sums(call.op.name, 1, np.ascontiguousarray(planes))
+    sums: Any = _core.conv_channel_sums(call.op.name, 1, np.ascontiguousarray(planes))
     sums[sums == 0] = 0
-    return sums.reshape(call.weight_shape)
+    return np.asarray(sums.reshape(call.weight_shape))
 
 
 for _record in (LayerNorm, GroupNorm, InstanceNorm, BatchNorm):
@@ -240,7 +242,7 @@ for _record in (LayerNorm, GroupNorm, InstanceNorm, BatchNorm):
 
 
 def moved_statistic(op: Any, x: Array, old: Array, squares: bool) -> Array:
-    """(1 - momentum) * old + momentum * new of every channel, rounded once; new is the mean or, with n - 1, the variance.
+    """(1 - momentum) * old + momentum * new of every channel, rounded once; new is the mean or the variance with n - 1.
 
     >>> from halfulp import BatchNorm
     >>> x = np.array([[1.0], [3.0]])

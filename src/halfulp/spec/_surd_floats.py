@@ -31,4 +31,4 @@ def over_floats(compute: Callable[..., tuple[Any, ...]], dtype: Any, arrays: tup
 def _rounded(result: Array, target: Any) -> Array:
     floats = [value.rounded(target) for value in result.ravel().tolist()]
     with np.errstate(over="ignore"):
-        return np.array(floats, dtype=np.float64).astype(target.dtype).reshape(result.shape)
+        return np.asarray(np.array(floats, dtype=np.float64).astype(target.dtype).reshape(result.shape))

@@ -388,7 +388,7 @@ def instance_norm(
 
 
 def layer_norm(
-    input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
 ) -> Tensor:
     """``torch.nn.functional.layer_norm``, correctly rounded.
 
