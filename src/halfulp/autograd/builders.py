@@ -239,7 +239,7 @@ class Builders(MathBuilders):
         >>> tape, x = hu.Tape().leaf(np.array([1.0, 5.0, 2.0]))
         >>> tape, y = tape.global_lp_pool(x, 1, p=2)
         >>> tape.value(y)
-        array([1.875], dtype=float32)
+        array([5.47722558])
         """
         return self._applied(functional.global_lp_pool, (x,), (ndim, p, keepdims), {}, name)
 
@@ -343,7 +343,7 @@ class Builders(MathBuilders):
         >>> tape, x = hu.Tape().leaf(np.array([1.0, 4.0, 2.0, 3.0]))
         >>> tape, y = tape.lp_pool(x, kernel_size=(2,), norm_type=2, stride=1)
         >>> tape.value(y)
-        array([1.875, 1.875, 2.25 ], dtype=float32)
+        array([4.12310563, 4.47213595, 3.60555128])
         """
         return self._applied(functional.lp_pool, (x,), (norm_type, kernel_size, stride, ceil_mode), settings, name)
 
@@ -357,8 +357,8 @@ class Builders(MathBuilders):
         >>> tape, x = hu.Tape().leaf(np.arange(16.0).reshape(4, 4))
         >>> tape, y = tape.lp_pool2d(x, kernel_size=2, norm_type=2)
         >>> tape.value(y)
-        array([[2.      , 2.833946],
-               [3.271563, 3.35992 ]], dtype=float32)
+        array([[ 6.4807407 ,  9.89949494],
+               [21.40093456, 25.33771892]])
         """
         return self._applied(functional.lp_pool2d, (x,), (norm_type, kernel_size, stride, ceil_mode), settings, name)
 

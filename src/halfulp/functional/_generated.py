@@ -472,7 +472,7 @@ def global_lp_pool(input: Any, ndim: int, p: Any, keepdims: bool = True, *, out:
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> global_lp_pool(np.array([1.0, 5.0, 2.0]), 1, p=2)
-    array([1.875], dtype=float32)
+    array([5.47722558])
     """
     return value(_global_lp_pool(ndim, p, keepdims), input, out)
 
@@ -481,7 +481,7 @@ def global_lp_pool1d(input: Any, p: Any, keepdims: bool = True, *, out: Any = No
     """:func:`global_lp_pool` over the last axis.
 
     >>> global_lp_pool1d(np.array([1.0, 5.0, 2.0]), p=2)
-    array([1.875], dtype=float32)
+    array([5.47722558])
     """
     return value(_global_lp_pool(1, p, keepdims), input, out)
 
@@ -490,7 +490,7 @@ def global_lp_pool2d(input: Any, p: Any, keepdims: bool = True, *, out: Any = No
     """:func:`global_lp_pool` over the last two axes.
 
     >>> global_lp_pool2d(np.arange(4.0).reshape(1, 2, 2), p=2, keepdims=False)
-    array([1.875], dtype=float32)
+    array([3.74165739])
     """
     return value(_global_lp_pool(2, p, keepdims), input, out)
 
@@ -499,7 +499,7 @@ def global_lp_pool3d(input: Any, p: Any, keepdims: bool = True, *, out: Any = No
     """:func:`global_lp_pool` over the last three axes.
 
     >>> global_lp_pool3d(np.arange(8.0).reshape(2, 2, 2), p=2)
-    array([[[3.4686093]]], dtype=float32)
+    array([[[11.83215957]]])
     """
     return value(_global_lp_pool(3, p, keepdims), input, out)
 
@@ -658,7 +658,7 @@ def lp_pool(
     array of the output's shape and element type that gets the values, and is returned.
 
     >>> lp_pool(np.array([1.0, 4.0, 2.0, 3.0]), kernel_size=(2,), norm_type=2, stride=1)
-    array([1.875, 1.875, 2.25 ], dtype=float32)
+    array([4.12310563, 4.47213595, 3.60555128])
     """
     return value(_lp_pool(None, kernel_size, norm_type, stride, padding, dilation, ceil_mode), input, out)
 
@@ -670,7 +670,7 @@ def lp_pool1d(
     """:func:`lp_pool` over the last axis.
 
     >>> lp_pool1d(np.array([1.0, 4.0, 2.0, 3.0]), kernel_size=2, norm_type=2)
-    array([1.875, 2.25 ], dtype=float32)
+    array([4.12310563, 3.60555128])
     """
     return value(_lp_pool(1, kernel_size, norm_type, stride, padding, dilation, ceil_mode), input, out)
 
@@ -682,8 +682,8 @@ def lp_pool2d(
     """:func:`lp_pool` over the last two axes.
 
     >>> lp_pool2d(np.arange(16.0).reshape(4, 4), kernel_size=2, norm_type=2)
-    array([[2.      , 2.833946],
-           [3.271563, 3.35992 ]], dtype=float32)
+    array([[ 6.4807407 ,  9.89949494],
+           [21.40093456, 25.33771892]])
     """
     return value(_lp_pool(2, kernel_size, norm_type, stride, padding, dilation, ceil_mode), input, out)
 
@@ -695,7 +695,7 @@ def lp_pool3d(
     """:func:`lp_pool` over the last three axes.
 
     >>> lp_pool3d(np.arange(8.0).reshape(2, 2, 2), kernel_size=2, norm_type=2)
-    array([[[3.4686093]]], dtype=float32)
+    array([[[11.83215957]]])
     """
     return value(_lp_pool(3, kernel_size, norm_type, stride, padding, dilation, ceil_mode), input, out)
 
