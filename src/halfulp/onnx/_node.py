@@ -34,6 +34,7 @@ class Node:
     ) -> None:
         self.operator = proto.op_type
         self.label = f"node {proto.name!r} ({proto.op_type})" if proto.name else f"node {position} ({proto.op_type})"
+        self.position = position
         self.opset = opset
         self.limit = limit
         self.inputs = list(proto.input)

@@ -117,15 +117,24 @@ def _size(dim: Any) -> int | str | None:
     return dim.dim_param if kind == "dim_param" and dim.dim_param not in ("", "?") else None
 
 
-def steps_of(nodes: Any, scope: Scope, known: set[str], loaded: int) -> tuple[tuple[Step, ...], int]:
-    """The nodes, ready to run, and the bytes of all constants with theirs; ``known`` gains the names they define."""
+def steps_of(
+    nodes: Any, scope: Scope, known: set[str], constants: dict[str, NDArray[Any]], loaded: int
+) -> tuple[tuple[Step, ...], int]:
+    """The nodes, ready to run, and the bytes of all constants with theirs.
+
+    ``known`` gains the names that they define. A Constant node is no step: its value joins ``constants``.
+    """
     later = {name for proto in nodes for name in proto.output if name}
     steps = []
     for position, proto in enumerate(nodes):
         node = Node(proto, position, scope.opset, scope.limit, scope.folder, loaded)
         _check_names(node, known, later)
         node.read_graph = lambda graph, node=node: _subgraph(graph, scope.inner(node.label), known, node)
-        steps.append(Step(node, build(node, proto, scope)))
+        function = build(node, proto, scope)
+        if node.operator == "Constant" and proto.domain in _STANDARD:
+            constants[node.outputs[0]] = function()
+        else:
+            steps.append(Step(node, function))
         loaded = node.loaded
         known.update(name for name in node.outputs if name)
     return tuple(steps), loaded
@@ -153,8 +162,8 @@ def _closed(
 ) -> Subgraph:
     own = {*constants, *inputs}
     known = outer | own
-    steps, node.loaded = steps_of(nodes, scope, known, node.loaded)
-    made = own.union(*(step.node.outputs for step in steps))
+    steps, node.loaded = steps_of(nodes, scope, known, constants, node.loaded)
+    made = own.union(constants).union(*(step.node.outputs for step in steps))
     used = [name for step in steps for name in (*step.node.inputs, *step.node.captured)] + list(outputs)
     captured = tuple(dict.fromkeys(name for name in used if name and name not in made))
     for name in captured:

@@ -75,7 +75,7 @@ def program_of(
     known = {*constants, *(value.name for value in inputs)}
     if len(known) != len(constants) + len(inputs):
         raise ModelError("model", f"inputs={[value.name for value in inputs]}", "every name must be used once", "O4")
-    steps, held = steps_of(graph.node, scope, known, sum(array.nbytes for array in constants.values()))
+    steps, held = steps_of(graph.node, scope, known, constants, sum(array.nbytes for array in constants.values()))
     outputs = tuple(value.name for value in graph.output)
     for name in outputs:
         if name not in known:

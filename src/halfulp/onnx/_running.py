@@ -45,8 +45,6 @@ def run_steps(
         in_use.set(memory.live)
         outputs = run_step(step, values)
         for name, value in zip(step.node.outputs, outputs, strict=False):
-            if step.node.operator == "Constant":  # a constant of the model, which has counted it
-                memory.held_elsewhere(value)
             if lifted:
                 value = lift(memory, step.node.label, name, value)
             memory.add(step.node.label, f"output {name!r}", value)

@@ -95,13 +95,13 @@ def compare_nodes(
     values.update(zip(inner, runtime.run(whole, folder, inputs, inner), strict=True))
     results: list[NodeResult] = []
     for position, step in enumerate(program.steps):
-        results.extend(_results(position, step, values))
+        results.extend(_results(step, values))
         if progress is not None:
             progress((position + 1) / len(program.steps))
     return results
 
 
-def _results(position: int, step: Step, values: dict[str, Any]) -> Iterable[NodeResult]:
+def _results(step: Step, values: dict[str, Any]) -> Iterable[NodeResult]:
     try:
         outputs = run_step(step, values)
     except ModelError as error:
@@ -114,7 +114,7 @@ def _results(position: int, step: Step, values: dict[str, Any]) -> Iterable[Node
         got, want = np.asarray(values[name]), np.asarray(want)
         fits = got.shape == want.shape and got.dtype == want.dtype
         difference = compare(got, want) if fits else None
-        yield NodeResult(position, step.node.label, step.node.operator, name, got, want, difference)
+        yield NodeResult(step.node.position, step.node.label, step.node.operator, name, got, want, difference)
 
 
 def first_beyond(results: Iterable[NodeResult], ulps: float) -> NodeResult | None:
