@@ -8,7 +8,7 @@ truth), and evaluated with gradients by the kernels (to search for extreme point
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from halfulp import spec
 from halfulp.errors import ShapeError
 from halfulp.geometry import windows
-from halfulp.numbers import exact
-from halfulp.records import Conv
+from halfulp.numbers import exact, rounded
+from halfulp.records import Conv, declaration_of
 
 if TYPE_CHECKING:
     import onnx
@@ -27,22 +27,30 @@ __all__ = ["Layer", "Network", "features", "onnx_model"]
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
+DOMAIN = "halfulp"
+"""The ONNX domain of nodes that are records of ours."""
 Pullback = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer: windows (`conv`, `max`, `min`, `avg`, `sum`, `norm`) have an operator, `conv` and `linear` numbers."""
+    """One layer: windows (`conv`, `max`, `min`, `avg`, `sum`, `norm`) have an operator, `conv` and `linear` numbers.
+
+    `record` is any operator with its constants, None where an optional one is absent; it can only be the last layer.
+    """
 
     kind: str
     op: Any = None
     weight: Array | None = None
     bias: Array | None = None
+    constants: tuple[Array | None, ...] = ()
 
     def output_shape(self, shape: Shape) -> Shape:
         """The shape after the layer; a ShapeError if it does not fit, or if a max window has no cell."""
         if self.kind == "relu":
             return shape
+        if self.kind == "record":
+            return tuple(self.op.output_shape(shape, *(None if c is None else c.shape for c in self.constants)))
         if self.kind == "linear":
             assert self.weight is not None
             if int(np.prod(shape)) != self.weight.shape[1]:
@@ -58,17 +66,36 @@ class Layer:
         return target
 
     def exact(self, x: Array) -> Array:
-        """The layer over rationals, by the specification."""
+        """The layer over rationals, by the specification; irrational values of a record are rounded once, to float64.
+
+        Bounds are float64 numbers and rounding is monotone, so a rounded value is outside of them if the exact one is.
+        """
         if self.kind == "relu":
             return np.where(x < 0, x * 0, x)
+        if self.kind == "record":
+            if declaration_of(self.op).kind == "smooth":  # x has few bits and is exact in float64
+                return exact(np.asarray(spec.forward(self.op, rounded(x, np.float64))))
+            return np.asarray(spec.forward(self.op, x, *self._exact_constants()))
         if self.kind == "linear":
             return np.asarray(exact(_set(self.weight)) @ x.reshape(-1) + exact(_set(self.bias)))
         if self.kind == "conv":
             return np.asarray(spec.forward(self.op, x, exact(_set(self.weight)), exact(_set(self.bias))))
         return np.asarray(spec.forward(self.op, x))
 
+    def _exact_constants(self) -> tuple[Any, ...]:
+        """Numbers as rationals; indices and samples as they are."""
+        fixed = declaration_of(self.op).constant
+        names = declaration_of(self.op).inputs[1:]
+        pairs = zip(names, self.constants, strict=False)
+        return tuple(c if c is None or name in fixed else exact(c) for name, c in pairs)
+
     def vjp(self, x: Array) -> tuple[Array, Pullback]:
         """The layer over a batch of float64 inputs, and its pullback to them."""
+        if self.kind == "record":
+            found = [self.op.vjp(one, *self.constants) for one in x]
+            return np.stack([y for y, _ in found]), lambda g: np.stack(
+                [np.asarray(back(one)[0]) for one, (_, back) in zip(g, found, strict=True)]
+            )
         if self.kind == "relu":
             return np.maximum(x, 0.0), lambda g: np.where(x > 0, g, 0.0)
         if self.kind == "linear":
@@ -135,14 +162,14 @@ class Network:
     def monotone(self) -> bool:
         """Whether no output falls when an input rises."""
         rising = all(layer.weight is None or bool((layer.weight >= 0).all()) for layer in self.layers)
-        return rising and all(layer.kind != "norm" for layer in self.layers)
+        return rising and all(layer.kind not in ("norm", "record") for layer in self.layers)
 
 
 def features(network: Network) -> tuple[str, ...]:
     """What is special about the windows of a network, in words."""
-    found: set[str] = {layer.kind for layer in network.layers}
+    found = {layer.kind if layer.kind != "record" else type(layer.op).__name__ for layer in network.layers}
     for layer in network.layers:
-        if layer.op is None:
+        if layer.op is None or layer.kind == "record":
             continue
         op, kind = layer.op, layer.kind
         kernel = op.kernel_size if kind != "conv" else _set(layer.weight).shape[2:]
@@ -173,6 +200,16 @@ def onnx_model(network: Network) -> onnx.ModelProto:
         if layer.kind == "linear":
             nodes.append(helper.make_node("Flatten", [name], [f"flat{number}"], axis=1))
             inputs = [f"flat{number}"]
+        if layer.kind == "record":
+            for slot, constant in enumerate(layer.constants):
+                inputs.append("" if constant is None else f"constant{number}_{slot}")
+                if constant is not None:
+                    held = constant if constant.dtype.kind == "i" else constant.astype(np.float32)
+                    tensors.append(numpy_helper.from_array(held, inputs[-1]))
+            text = {"fields": repr(_fields(layer.op))}
+            nodes.append(helper.make_node(type(layer.op).__name__, inputs, [target], domain=DOMAIN, **text))
+            name = target
+            continue
         for role, array in (("weight", layer.weight), ("bias", layer.bias)):
             if array is not None:
                 tensors.append(numpy_helper.from_array(array.astype(np.float32), f"{role}{number}"))
@@ -195,7 +232,16 @@ def onnx_model(network: Network) -> onnx.ModelProto:
     ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, *shapes[0]])]
     out = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, *shapes[-1]])]
     graph = helper.make_graph(nodes, "network", ends, out, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    imports = [helper.make_opsetid("", opset)]
+    if any(layer.kind == "record" for layer in network.layers):
+        imports.append(helper.make_opsetid(DOMAIN, 1))
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def _fields(op: Any) -> dict[str, Any]:
+    """The fields of a record as literals; a float is a pair of a word and its text, since infinity has no literal."""
+    values = {field.name: getattr(op, field.name) for field in fields(op)}
+    return {name: ("float", repr(v)) if isinstance(v, float) else v for name, v in values.items()}
 
 
 _NAMES = {

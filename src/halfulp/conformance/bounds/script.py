@@ -24,6 +24,9 @@ def _layer(layer: Layer) -> str:
         value = getattr(layer, name)
         if value is not None:
             parts.append(f"{name}={_array(value)}")
+    if layer.constants:
+        held = (c if c is None else f"np.array({c.tolist()}, dtype={str(c.dtype)!r})" for c in layer.constants)
+        parts.append(f"constants=({', '.join(str(c) for c in held)},)")
     return f"    Layer({', '.join(parts)}),"
 
 

@@ -16,6 +16,8 @@ __all__ = ["smaller"]
 
 def smaller(network: Network) -> Iterator[Network]:
     """Networks with a layer less, plainer windows, or fewer cells; each one has fitting shapes."""
+    if any(layer.kind == "record" for layer in network.layers):
+        return
     for candidate in _candidates(network):
         try:
             shapes = candidate.shapes
