@@ -27,6 +27,7 @@ from halfulp.onnx.operators.linear import gemm, matmul
 from halfulp.onnx.operators.lp_pool import global_lp_pool, lp_pool
 from halfulp.onnx.operators.max_unpool import max_unpool
 from halfulp.onnx.operators.normalization import batch_normalization
+from halfulp.onnx.operators.norms import group_normalization, instance_normalization, layer_normalization
 from halfulp.onnx.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
 from halfulp.onnx.operators.shape import concat, constant, flatten, pad, reshape, transpose
 from halfulp.onnx.operators.softmax import softmax
@@ -144,7 +145,10 @@ OPERATORS: dict[str, Builder] = {
     "GlobalAveragePool": global_average_pool,
     "GlobalLpPool": global_lp_pool,
     "GlobalMaxPool": global_max_pool,
+    "GroupNormalization": group_normalization,
     "Identity": identity,
+    "InstanceNormalization": instance_normalization,
+    "LayerNormalization": layer_normalization,
     "LpPool": lp_pool,
     "MatMul": matmul,
     "MaxPool": max_pool,
