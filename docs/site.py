@@ -34,7 +34,7 @@ _ROLE = re.compile(r":(?:func|class|meth|mod|data|attr):`([^`]+)`")
 _LABEL = re.compile(r"(?<![\]\w\\])\[([A-Z]\d+)\](?![(\[:])")
 _PROMPTS = re.compile(r"^( *)```python\n(?=\s*>>> )", re.MULTILINE)
 _COMMANDS = re.compile(r"^( *)```console\n(?! *\$ )", re.MULTILINE)
-_HIGHLIGHT = re.compile(r'<div class="(language-(?:pycon|console) highlight)">(.*?)</div>', re.DOTALL)
+_HIGHLIGHT = re.compile(r'<div class="([^"]*\bhighlight)">(.*?)</div>', re.DOTALL)
 _README = re.compile(r"^<!-- README: (\w+) -->$", re.MULTILINE)
 
 
@@ -161,9 +161,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def on_page_content(content: str, **_: Any) -> str:
     """Blocks with prompts get the text that the copy button copies."""
-    return _HIGHLIGHT.sub(
-        lambda m: f'<div class="{m.group(1)}" data-copy="{copied(m.group(2))}">{m.group(2)}</div>', content
-    )
+    return _HIGHLIGHT.sub(with_copy, content)
+
+
+def with_copy(match: re.Match[str]) -> str:
+    """A highlighted block; Material's copy button copies the attribute ``data-copy`` if there is one."""
+    classes, block = match.groups()
+    if '<span class="gp">' not in block:
+        return match.group()
+    return f'<div class="{classes}" data-copy="{copied(block)}">{block}</div>'
 
 
 def readme_part(name: str) -> str:

@@ -41,6 +41,9 @@ def test_copying_takes_code_without_prompts_and_output(site: ModuleType) -> None
         '<pre><code><span class="gp">&gt;&gt;&gt; </span>f(<span>"a"</span>,\n<span>... </span>  1)\n3\n</code></pre>'
     )
     assert site.copied(block) == "f(&quot;a&quot;,\n  1)"
+    made = site.on_page_content(f'<p>text</p><div class="highlight">{block}</div><div class="highlight">plain</div>')
+    assert made.count("data-copy") == 1
+    assert '<div class="highlight" data-copy="f(&quot;a&quot;,\n  1)">' in made
     assert site.copied("<code>$ halfulp explain W3\nW3  every stride</code>") == "halfulp explain W3"
 
 
