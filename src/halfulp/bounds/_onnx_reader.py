@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from halfulp.autograd import ops
-from halfulp.autograd.traced import strip
 from halfulp.bounds import _curves
-from halfulp.bounds._lowering import LOWERINGS, Builder, Ids
-from halfulp.bounds._maps import Scale
+from halfulp.bounds._lowering import LOWERINGS
 from halfulp.bounds._network import Network
+from halfulp.bounds._record_lowering import lower_normalize
 from halfulp.bounds._tracing import Symbol, trace
 from halfulp.errors import ModelError
 from halfulp.onnx._model import DEFAULT_LIMIT, Model
@@ -149,32 +148,6 @@ _MORE: dict[str, Callable[[Node], Callable[..., Any]]] = {
     "Unsqueeze": _unsqueeze,
 }
 """Operators that can be bounded, besides those that :mod:`halfulp.onnx` computes."""
-
-
-def lower_normalize(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
-    """Batch normalization with constant parameters: x * factor + bias, where both are rounded to float64."""
-    x, scale, shift = values
-    if ids[0] is None or ids[1] is not None or ids[2] is not None:
-        raise builder.refusal(op.name, "the scale, shift, mean and variance must be constants")
-    shape = (1, -1, *(1,) * (len(x.shape) - 2))
-    parameters = (scale, shift, op.mean, op.variance)
-    slope, offset, mean, variance = (builder.constant(strip(a), op.name).reshape(shape) for a in parameters)
-    if (variance + op.epsilon <= 0).any():
-        raise builder.refusal(op.name, "variance + epsilon must be positive")
-    factor = slope / np.sqrt(variance + op.epsilon)
-    target = tuple(output.shape)
-    return builder.add(
-        op.name,
-        "affine",
-        [ids[0]],
-        target,
-        maps=(Scale(np.broadcast_to(factor, target).copy()),),
-        bias=np.broadcast_to(offset - mean * factor, target).copy(),
-        operator=op,
-        constants=(None, strip(scale), strip(shift)),
-        roundings=8,
-        spread=np.broadcast_to(np.abs(offset) + np.abs(mean * factor), target).copy(),
-    )
 
 
 LOWERINGS[normalization.Normalize] = lower_normalize

@@ -15,10 +15,11 @@ import numpy as np
 
 from halfulp.bounds._curves import LeakyRelu
 from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input, refuse_dtype
-from halfulp.bounds._maps import Array, Dense, Mean, Shape
+from halfulp.bounds._maps import Array, Dense, Mean, Scale, Shape
 from halfulp.bounds._windows import cells_of, fractional_cells
 from halfulp.numbers import exact, rounded
 from halfulp.records import (
+    BatchNorm,
     Fold,
     FractionalMaxPool,
     GlobalLpPool,
@@ -46,6 +47,11 @@ def lowering_of(op: Any) -> Lowering | None:
     if rule is None and is_declared(op) and declaration_of(op).kind in ("linear", "bilinear"):
         return _probed
     return rule
+
+
+def bounded(record: type) -> bool:
+    """Whether the records of a type have bounds."""
+    return record in LOWERINGS or declaration_of(record).kind in ("linear", "bilinear")
 
 
 def why_not(op: Any) -> str:
@@ -170,6 +176,57 @@ def _total(builder: Builder, op: Any, source: int, target: Any) -> int:
     summed = np.empty(pool.output_shape(shape), dtype=np.bool_)
     last = LOWERINGS[SumPool](builder, pool, [source], [np.empty(shape, dtype=np.bool_)], summed)
     return last if summed.shape == target else builder.gather(op.name, last, builder.positions(last).reshape(target))
+
+
+def lower_normalize(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    """Batch normalization with constant parameters: x * factor + bias, where both are rounded to float64."""
+    x, scale, shift = values
+    if ids[0] is None or ids[1] is not None or ids[2] is not None:
+        raise builder.refusal(op.name, "the scale, shift, mean and variance must be constants")
+    shape = (1, -1, *(1,) * (len(x.shape) - 2))
+    parameters = (scale, shift, op.mean, op.variance)
+    slope, offset, mean, variance = (builder.constant(a, op.name).reshape(shape) for a in parameters)
+    if (variance + op.epsilon <= 0).any():
+        raise builder.refusal(op.name, "variance + epsilon must be positive")
+    factor = slope / np.sqrt(variance + op.epsilon)
+    target = tuple(output.shape)
+    return builder.add(
+        op.name,
+        "affine",
+        [ids[0]],
+        target,
+        maps=(Scale(np.broadcast_to(factor, target).copy()),),
+        bias=np.broadcast_to(offset - mean * factor, target).copy(),
+        operator=op,
+        constants=(None, np.asarray(scale), np.asarray(shift)),
+        roundings=8,
+        spread=np.broadcast_to(np.abs(offset) + np.abs(mean * factor), target).copy(),
+    )
+
+
+class Evaluated:
+    """A batch normalization with given statistics: a function of x, scale and shift."""
+
+    def __init__(self, record: BatchNorm, mean: Array, variance: Array) -> None:
+        self.name, self.record, self.mean, self.variance, self.epsilon = record.name, record, mean, variance, record.eps
+
+    def __call__(self, x: Any, scale: Any, shift: Any) -> Any:
+        """The record's value."""
+        return self.record(x, scale, shift, self.mean, self.variance)
+
+
+@lowering(BatchNorm)
+def _batch_norm(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    if op.training:
+        raise builder.refusal(f"{op.name} training=True", "must be False: bounds are for given statistics")
+    x, scale, shift, mean, variance = (*values, None, None, None, None)[:5]
+    if ids[0] is None or any(i is not None for i in ids[1:]):
+        raise builder.refusal(op.name, "every input but the first must be a constant")
+    channels, dtype = x.shape[1], np.asarray(mean).dtype
+    scale = np.ones(channels, dtype) if scale is None else scale
+    shift = np.zeros(channels, dtype) if shift is None else shift
+    evaluated = Evaluated(op, np.asarray(mean), np.asarray(variance))
+    return lower_normalize(builder, evaluated, [ids[0], None, None], [x, scale, shift], output)
 
 
 def _probed(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:

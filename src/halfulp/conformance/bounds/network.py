@@ -74,7 +74,7 @@ class Layer:
             return np.where(x < 0, x * 0, x)
         if self.kind == "record":
             if declaration_of(self.op).kind == "smooth":  # x has few bits and is exact in float64
-                return exact(np.asarray(spec.forward(self.op, rounded(x, np.float64))))
+                return exact(np.asarray(spec.forward(self.op, rounded(x, np.float64), *self.constants)))
             return np.asarray(spec.forward(self.op, x, *self._exact_constants()))
         if self.kind == "linear":
             return np.asarray(exact(_set(self.weight)) @ x.reshape(-1) + exact(_set(self.bias)))
