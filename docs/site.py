@@ -181,9 +181,11 @@ def readme_part(name: str) -> str:
 
 def with_formulas(text: str) -> str:
     """``$…$`` and ``$$…$$`` of a text as MathML."""
-    text = _BLOCK.sub(lambda match: convert(match.group(1).strip(), display="block"), text)
+    text = _BLOCK.sub(
+        lambda match: f'<div class="formula">{convert(match.group(1).strip(), display="block")}</div>', text
+    )
     # Markdown takes a line that begins with an unknown tag for a block of its own; a span is part of a sentence.
-    return _INLINE.sub(lambda match: f"<span>{convert(match.group(1))}</span>", text)
+    return _INLINE.sub(lambda match: f'<span class="formula">{convert(match.group(1))}</span>', text)
 
 
 def with_labels(text: str, register: str) -> str:
