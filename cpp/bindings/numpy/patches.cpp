@@ -118,6 +118,19 @@ nb::tuple norm2_vjp(const std::string& name, const Axes& numbers, nb::handle inp
   });
 }
 
+// (the values times the signs of x, whether an x is NaN).
+nb::tuple give_signs_array(const std::string& name, nb::handle input, nb::handle values, bool zeros) {
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const InputArray v = take_float_input(values, name.c_str(), "values");
+  const OutputArray out = new_output(x.view.shape, x.view.dtype);
+  bool nan = false;
+  {
+    const KernelScope scope;
+    nan = give_signs(x.view, v.view, out.view, zeros);
+  }
+  return nb::make_tuple(out.owner, nan);
+}
+
 }  // namespace
 
 void register_patches(nb::module_& module) {
@@ -128,6 +141,7 @@ void register_patches(nb::module_& module) {
   module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("norm2_jvp", &norm2_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"), nb::arg("shape"));
   module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("g"));
+  module.def("give_signs", &give_signs_array, nb::arg("name"), nb::arg("x"), nb::arg("values"), nb::arg("zeros"));
   module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
 }
 

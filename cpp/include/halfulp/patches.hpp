@@ -24,4 +24,8 @@ Index place(Index planes, const ArrayView& values, const ArrayView& indices, con
 // The transpose: the cells at the indices; 0 where another value was placed later, or none.
 void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out);
 
+// out = values times the signs of x, +0 where x is 0; a value that is 0 keeps its sign unless `zeros` is set. Returns
+// whether an x is NaN, where out is the value itself. All of one float type; out may be values.
+bool give_signs(const ArrayView& x, const ArrayView& values, const ArrayView& out, bool zeros);
+
 }  // namespace halfulp

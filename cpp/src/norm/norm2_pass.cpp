@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/row_buffer.hpp"
+#include "base/row_kernels.hpp"
 #include "halfulp/engines.hpp"
 #include "halfulp/norm2.hpp"
 #include "halfulp/parallel.hpp"
@@ -83,8 +84,9 @@ class Pass {
     for (Index row = 0; row < cell_rows(); ++row) {
       gather(row);
       const T* const cells = x + row * row_.size;
-      const bool any = kernels_.cotangents(cells_of(cells, row_.size, first_), gathered_.at(0), gathered_sizes_.at(0).high,
-                                           cotangent_error_, out + row * row_.size, flags_.data(), row_.size);
+      const Cell* const own = cells_of(cells, row_.size, first_);
+      const bool any = kernels_.cotangents(own, gathered_.at(0), gathered_sizes_.at(0).high, cotangent_error_,
+                                           out + row * row_.size, flags_.data(), row_.size);
       if (!any) continue;
       for (Index i = 0; i < row_.size; ++i) {
         const std::uint8_t flag = flags_[static_cast<std::size_t>(i)];
@@ -186,8 +188,8 @@ class Pass {
     if (row_.stride == 1) return std::swap(phases, cells);
     cells.start(places * row_.stride, 0.0);
     const PairRow from = phases.at(0), to = cells.at(0);
-    kernels_.interleave(from.high, places, row_.stride, to.high);
-    if (to.low != to.high) kernels_.interleave(from.low, places, row_.stride, to.low);
+    select_row_kernels().interleave(from.high, places, row_.stride, to.high);
+    if (to.low != to.high) select_row_kernels().interleave(from.low, places, row_.stride, to.low);
   }
 
   // The zero of a cell all of whose shares are 0: -0 if all of them are, times the cell's sign.

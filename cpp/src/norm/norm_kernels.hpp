@@ -42,8 +42,6 @@ struct NormKernels {
   // out = x * shares. `error` is relative to |x| * size.
   bool (*cotangents)(const Cell* x, PairRow shares, const double* size, double error, T* out, std::uint8_t* flags,
                      std::int64_t n);
-  // to[place * stride + phase] = from[phase * places + place].
-  void (*interleave)(const double* from, std::int64_t places, std::int64_t stride, double* to);
 };
 
 HALFULP_KERNEL_TABLE(NormKernels<Float16>, norm_kernels_f16)

@@ -6,8 +6,11 @@
 #include <cstring>
 #include <vector>
 
+#include "base/row_buffer.hpp"
+#include "base/row_kernels.hpp"
 #include "exact/exact_sum.hpp"
 #include "halfulp/parallel.hpp"
+#include "patches/patch_kernels.hpp"
 #include "patches/window_rows.hpp"
 
 namespace halfulp {
@@ -45,6 +48,7 @@ void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset
     offset /= axes[a].kernel;
   }
   const PatchAxis& row = axes[last];
+  const RowKernels& kernels = select_row_kernels();
   const RealWindows run = real_windows(row, taps[last]);
   const Index shift = taps[last] * row.dilation - row.before;
   for (;;) {
@@ -62,7 +66,8 @@ void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset
       std::fill_n(out, run.first, U{0});
       if (row.stride == 1) std::copy_n(cells + run.first, run.stop - run.first, out + run.first);
       else
-        for (Index o = run.first; o < run.stop; ++o) out[o] = cells[o * row.stride];
+        kernels.take_every(cells + run.first * row.stride, row.stride, out + run.first, run.stop - run.first,
+                           sizeof(U));
       std::fill_n(out + run.stop, row.outputs - run.stop, U{0});
     }
     out += row.outputs;
@@ -81,23 +86,57 @@ double double_of(T x) {
   else return static_cast<double>(to_float(x));
 }
 
-// The sums of a row of cells. high + low is the sum; `rest` is the error of low, and zero where that is exact.
-struct RowSums {
-  std::vector<double> high, low, rest;
+// The sums of a row of cells. high + low is the sum; `rest` is the error of low, and zero where that is exact. They are
+// added up phase by phase: cell phase + place * stride has place phase * places + place.
+template <class T>
+class RowSums {
+ public:
+  void start(Index cells, Index stride) {
+    stride_ = stride;
+    places_ = (cells + stride - 1) / stride;
+    const Index n = places_ * stride;
+    phases_[0].assign(n, -0.0);  // the zero that changes no term
+    phases_[1].assign(kParts > 2 ? n : 0, 0.0);
+    phases_[2].assign(n, 0.0);
+  }
 
-  void start(Index cells) {
-    const auto n = static_cast<std::size_t>(cells);
-    high.assign(n, -0.0);  // the zero that changes no term
-    low.assign(n, 0.0);
-    rest.assign(n, 0.0);
+  // The cells from `cell` on, `stride` apart, get a term each.
+  void add(const T* terms, Index cell, Index n) {
+    const Index at = cell % stride_ * places_ + cell / stride_;
+    const PatchSums to{phases_[0].data() + at, phases_[kParts > 2 ? 1 : 0].data() + at, phases_[2].data() + at};
+    if constexpr (is_half_pair<T, float>) {
+      widened_.assign(n, 0.0f);
+      widen_run(terms, widened_.data(), n);
+      kernels_.add_terms(widened_.data(), to, n);
+    } else {
+      kernels_.add_terms(terms, to, n);
+    }
   }
-  void add(std::size_t cell, double term) {
-    const TwoDoubles sum = two_sum(high[cell], term);
-    const TwoDoubles errors = two_sum(low[cell], sum.low);
-    high[cell] = sum.high;
-    low[cell] = errors.high;
-    rest[cell] += std::abs(errors.low);  // not zero if any of them is not
+
+  // The cells in their order, rounded; false if one of them needs a closer look.
+  bool finish(T* out, Index cells) {
+    for (int part = 0; part < 3; ++part) {
+      if (kParts < 3 && part == 1) continue;
+      if (stride_ == 1) {
+        std::swap(phases_[part], cells_[part]);
+        continue;
+      }
+      cells_[part].assign(places_ * stride_, 0.0);
+      select_row_kernels().interleave(phases_[part].data(), places_, stride_, cells_[part].data());
+    }
+    return kernels_.finish({cells_[0].data(), cells_[kParts > 2 ? 1 : 0].data(), cells_[2].data()}, out, cells);
   }
+
+  double high(Index cell) const { return cells_[0].data()[cell]; }
+  double low(Index cell) const { return kParts > 2 ? cells_[1].data()[cell] : 0.0; }
+  double rest(Index cell) const { return cells_[2].data()[cell]; }
+
+ private:
+  static constexpr int kParts = std::is_same_v<T, double> ? 3 : 2;
+  Index stride_ = 1, places_ = 0;
+  RowBuffer<double> phases_[3], cells_[3];
+  RowBuffer<float> widened_;
+  const PatchKernels<T>& kernels_ = select_patch_kernels<T>();
 };
 
 // high + low rounded once: by way of a double that is odd where it is not exact, which no later rounding mistakes for a
@@ -129,25 +168,24 @@ class Fold {
   Index rows() const noexcept { return rows_; }
 
   // Row number `unit` of all planes.
-  void row(Index unit, RowSums& sums) const {
+  void row(Index unit, RowSums<T>& sums) const {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
-    sums.start(axis.size);
+    sums.start(axis.size, axis.stride);
     for_covering_rows(axes_, unit % rows_, [&](Index offset, Index window) {
       for (Index w = 0; w < axis.kernel; ++w) {
         const RealWindows run = real_windows(axis, w);
         const T* const terms = patches + (offset * axis.kernel + w) * windows_ + window * axis.outputs;
-        const Index shift = w * axis.dilation - axis.before;
-        for (Index o = run.first; o < run.stop; ++o)
-          sums.add(static_cast<std::size_t>(o * axis.stride + shift), double_of(terms[o]));
+        if (run.first < run.stop)
+          sums.add(terms + run.first, run.first * axis.stride + w * axis.dilation - axis.before, run.stop - run.first);
       }
     });
     T* const out = out_ + unit * axis.size;
+    if (sums.finish(out, axis.size)) return;
     for (Index i = 0; i < axis.size; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const double high = sums.high[at], low = sums.low[at];
-      if (high == 0 && low == 0 && sums.rest[at] == 0) out[i] = zero(unit, i, high);
-      else if (std::isfinite(high) && sums.rest[at] == 0) out[i] = rounded_pair<T>(high, low);
+      const double high = sums.high(i), low = sums.low(i);
+      if (high == 0 && low == 0 && sums.rest(i) == 0) out[i] = zero(unit, i, high);
+      else if (std::isfinite(high) && sums.rest(i) == 0) out[i] = rounded_pair<T>(high, low);
       else out[i] = exactly(unit, i);
     }
   }
@@ -210,7 +248,7 @@ void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patche
     const Fold<T> fold(axes, patches.as<const T>(), out.as<T>());
     const Index units = planes * fold.rows();
     parallel_for(units, grain_of(units, std::max(patches.count(), out.count())), [&](Index begin, Index end) {
-      RowSums sums;
+      RowSums<T> sums;
       for (Index unit = begin; unit < end; ++unit) fold.row(unit, sums);
     });
   });
@@ -264,6 +302,22 @@ void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const 
       }
     });
   });
+}
+
+bool give_signs(const ArrayView& x, const ArrayView& values, const ArrayView& out, bool zeros) {
+  const auto item = static_cast<Index>(item_size(x.dtype));
+  const std::uint64_t infinity = x.dtype == DType::f64    ? Binary64::infinity
+                                 : x.dtype == DType::f32  ? Binary32::infinity
+                                 : x.dtype == DType::bf16 ? BrainFloat16::infinity
+                                                          : Binary16::infinity;
+  std::atomic<bool> nan = false;
+  parallel_for(x.count(), kItemsPerThread, [&](Index begin, Index end) {
+    const Index at = begin * item;
+    const bool found = select_row_kernels().give_signs(x.data + at, values.data + at, out.data + at, end - begin, item,
+                                                       infinity, zeros);
+    if (found) nan = true;
+  });
+  return nan;
 }
 
 }  // namespace halfulp

@@ -182,11 +182,12 @@ def _long(p: Any) -> Any:
     return _LONG(p.numerator) / _LONG(p.denominator)
 
 
-def _signed(x: Array, t: Array) -> Array:
+def _signed(op: Any, x: Array, t: Array) -> Array:
     """t times the sign of x: +0 where x is 0, NaN where it is NaN."""
-    out = np.where(np.signbit(x), -t, t)
-    out[x == 0] = 0
-    out[np.isnan(x)] = np.nan
+    out: Array
+    out, missing = _core.give_signs(op.name, np.ascontiguousarray(x), np.ascontiguousarray(t), True)
+    if missing:
+        out[np.isnan(x)] = np.nan
     return out
 
 
@@ -232,9 +233,9 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     assert t is not None
     op.output_shape(x.shape)
     if op.p == math.inf:
-        return tuple(_largest(op).jvp(x, _signed(x, t)))
+        return tuple(_largest(op).jvp(x, _signed(op, x, t)))
     if op.p == 1:
-        return _value(op, x), _sum(op, _signed(x, t))
+        return _value(op, x), _sum(op, _signed(op, x, t))
     return _value(op, x), Norm(op, x).tangents(t)
 
 
@@ -255,15 +256,31 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
 
     def signed_pullback(cotangent: Any) -> tuple[Any, ...]:
         g = _inputs.as_cotangent(op, cotangent, shape, dtype)
-        negative = np.signbit(x) & ~np.isnan(x)
-        positive_part, negative_part = transpose(g), transpose(-g)
-        positive_part, negative_part = (p[0] if isinstance(p, tuple) else p for p in (positive_part, negative_part))
-        dx = np.where(negative, negative_part, positive_part)
-        dx[x == 0] = 0
-        dx[np.isnan(x) & _covered(op, x.shape)] = np.nan
-        return (dx,)
+        return (_signed_cotangents(op, np.ascontiguousarray(x), g, transpose),)
 
     return _value(op, x), signed_pullback
+
+
+def _signed_cotangents(op: Any, x: Array, g: Array, transpose: Any) -> Array:
+    """The cotangents of magnitudes, times the sign of x."""
+
+    def pulled(cotangent: Array) -> Array:
+        found = transpose(cotangent)
+        array: Array = np.ascontiguousarray(found[0] if isinstance(found, tuple) else found)
+        return array
+
+    positive = pulled(g)
+    dx: Array
+    dx, missing = _core.give_signs(op.name, x, positive, False)
+    # A sum of terms that are not 0 is +0 for both signs. Where a term may be 0, its sign is that of the cell.
+    with np.errstate(invalid="ignore"):
+        nonzero = g.size > 0 and bool(np.abs(g).min() >= np.ldexp(1.0, float_format(g.dtype).emin))
+    if not nonzero:
+        negative = np.signbit(x) & ~np.isnan(x) & (x != 0)
+        np.copyto(dx, pulled(-g), where=negative & (positive == 0))
+    if missing:
+        dx[np.isnan(x) & _covered(op, x.shape)] = np.nan
+    return dx
 
 
 def _sum_pullback(op: Any, x: Array) -> Any:

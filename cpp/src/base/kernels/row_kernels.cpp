@@ -103,10 +103,73 @@ void change(const char* source, char* target, std::int64_t bytes, std::uint64_t 
   }
 }
 
+template <int Stride>
+void spread(const double* __restrict from, std::int64_t places, std::int64_t stride, double* __restrict to) {
+  const std::int64_t step = Stride > 0 ? Stride : stride;
+  for (std::int64_t place = 0; place < places; ++place)
+    for (std::int64_t phase = 0; phase < step; ++phase) to[place * step + phase] = from[phase * places + place];
+}
+
+void interleave(const double* from, std::int64_t places, std::int64_t stride, double* to) {
+  if (stride == 2) spread<2>(from, places, stride, to);
+  else if (stride == 3) spread<3>(from, places, stride, to);
+  else spread<0>(from, places, stride, to);
+}
+
+template <class U, int Stride>
+void take(const U* __restrict from, std::int64_t stride, U* __restrict to, std::int64_t n) {
+  const std::int64_t step = Stride > 0 ? Stride : stride;
+  for (std::int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+}
+
+template <class U>
+void take_items(const void* from, std::int64_t stride, void* to, std::int64_t n) {
+  const auto* const source = static_cast<const U*>(from);
+  auto* const target = static_cast<U*>(to);
+  if (stride == 2) take<U, 2>(source, stride, target, n);
+  else if (stride == 3) take<U, 3>(source, stride, target, n);
+  else if (stride == 4) take<U, 4>(source, stride, target, n);
+  else take<U, 0>(source, stride, target, n);
+}
+
+void take_every(const void* from, std::int64_t stride, void* to, std::int64_t n, std::int64_t item) {
+  if (item == 1) take_items<std::uint8_t>(from, stride, to, n);
+  else if (item == 2) take_items<std::uint16_t>(from, stride, to, n);
+  else if (item == 4) take_items<std::uint32_t>(from, stride, to, n);
+  else take_items<std::uint64_t>(from, stride, to, n);
+}
+
+template <class U>
+bool give_sign(const void* signs, const void* from, void* to, std::int64_t n, U infinity, bool zeros) {
+  const auto* x = static_cast<const U*>(signs);
+  const auto* source = static_cast<const U*>(from);
+  auto* target = static_cast<U*>(to);
+  constexpr auto sign = static_cast<U>(U{1} << (sizeof(U) * 8 - 1));
+  const U always = zeros ? sign : U{0};
+  U nan = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto size = static_cast<U>(x[i] & ~sign);
+    const U value = source[i];
+    const U flip = static_cast<U>(value & ~sign) != 0 ? sign : always;
+    const U turned = static_cast<U>(value ^ (x[i] & flip));
+    nan |= size > infinity ? U{1} : U{0};
+    target[i] = size == 0 ? U{0} : size > infinity ? value : turned;
+  }
+  return nan != 0;
+}
+
+bool give_signs(const void* x, const void* from, void* to, std::int64_t n, std::int64_t item, std::uint64_t infinity,
+                bool zeros) {
+  if (item == 2) return give_sign(x, from, to, n, static_cast<std::uint16_t>(infinity), zeros);
+  if (item == 4) return give_sign(x, from, to, n, static_cast<std::uint32_t>(infinity), zeros);
+  return give_sign(x, from, to, n, infinity, zeros);
+}
+
 }  // namespace
 
 const RowKernels& row_kernels() {
-  static constexpr RowKernels table{sum_squares, add_every, window_roots, change};
+  static constexpr RowKernels table{sum_squares, add_every, window_roots, change,
+                                    interleave,  take_every, give_signs};
   return table;
 }
 

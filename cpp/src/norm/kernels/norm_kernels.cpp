@@ -227,22 +227,9 @@ bool cotangents(const Cell<T>* x, PairRow sums, const double* size, double error
   return true;
 }
 
-template <int Stride>
-void spread(const double* __restrict from, std::int64_t places, std::int64_t stride, double* __restrict to) {
-  const std::int64_t step = Stride > 0 ? Stride : stride;
-  for (std::int64_t place = 0; place < places; ++place)
-    for (std::int64_t phase = 0; phase < step; ++phase) to[place * step + phase] = from[phase * places + place];
-}
-
-void interleave(const double* from, std::int64_t places, std::int64_t stride, double* to) {
-  if (stride == 2) spread<2>(from, places, stride, to);
-  else if (stride == 3) spread<3>(from, places, stride, to);
-  else spread<0>(from, places, stride, to);
-}
-
 template <class T>
-constexpr NormKernels<T> table{add_squares<T>, add_products<T>, add_every<T>,  norms<T>,  tangents<T>,
-                               shares<T>,      add_shares<T>,   cotangents<T>, interleave};
+constexpr NormKernels<T> table{add_squares<T>, add_products<T>, add_every<T>,  norms<T>,
+                               tangents<T>,    shares<T>,       add_shares<T>, cotangents<T>};
 
 }  // namespace
 
