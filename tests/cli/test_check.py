@@ -39,14 +39,31 @@ def test_every_file_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--op", "pool"], "halfulp check: --op pool: must be one of max_pool, "),
+        (["--op", "pool"], "halfulp check: --op pool (did you mean 'lp_pool'?): must be one of max_pool, "),
         (["--mode", "backward"], "halfulp check: --mode backward: must be one of forward, jvp, vjp"),
-        (["--dtype", "float128"], "halfulp check: --dtype float128: must be one of float16, "),
+        (
+            ["--dtype", "float128"],
+            "halfulp check: --dtype float128 (did you mean 'float32'?): must be one of float16, ",
+        ),
         (["--fail-on", "speed"], "halfulp check: --fail-on speed: must be one of wrong, convention, rounding, shape, "),
         (["--fail-on", "ulps>-1"], "halfulp check: --fail-on ulps>-1: N must be a number of at least 0"),
-        (["--replay", "conv/vjp/float32/1.0", "--json", "a"], "halfulp check: --json: cannot be used with --replay"),
-        (["--op", "max_pol"], "halfulp check: --op max_pol: must be one of "),
-        (["pytorch"], "halfulp check: there is no subject 'pytorch': did you mean 'torch'?"),
+        (
+            ["--replay", "conv/vjp/float32/1.0", "--json", "a"],
+            "halfulp check: --jobs, --json: cannot be used with --replay",
+        ),
+        (["--op", "max_pol"], "halfulp check: --op max_pol (did you mean 'max_pool'?): must be one of "),
+        (["pytorch"], "halfulp check: there is no subject 'pytorch' (did you mean 'torch'?)"),
+        (["--show", "9", "--quiet"], "halfulp check: --show: cannot be used with --quiet"),
+        (
+            ["--memory-limit", "9"],
+            "halfulp check: --memory-limit: cannot be used with --jobs 0, which has no processes",
+        ),
+        (["--scheduler", "x"], "halfulp check: --jobs: cannot be used with --scheduler"),
+        (["--compare", "a", "b", "--cases", "9"], "halfulp check: --cases, --jobs: cannot be used with --compare"),
+        (
+            ["troch", "theano"],
+            "halfulp check: there is no subject 'troch' (did you mean 'torch'?), 'theano'; known are",
+        ),
         (["onnx:json"], "halfulp check: subject 'onnx:json': the module json has no function run_model or prepare"),
         (["nothing"], "halfulp check: there is no subject 'nothing'; known are halfulp, torch, "),
         (["nothing:at_all"], "halfulp check: subject 'nothing:at_all' cannot be loaded: No module named 'nothing'"),

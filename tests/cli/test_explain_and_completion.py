@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,12 @@ def test_bash_completes_operators_and_subjects(capsys: pytest.CaptureFixture[str
 def test_other_shells_get_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     assert "torch-channels-last" in capsys.readouterr().out
+
+
+def test_bash_completes_files_after_options_that_take_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "result.json").touch()
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    ask = f'COMP_WORDS=(halfulp check --json {tmp_path}/res); COMP_CWORD=3; _halfulp; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{tmp_path}/result.json"

@@ -211,7 +211,7 @@ def test_options_reach_the_record_under_any_name(name: str, capsys: pytest.Captu
         (["max_pool", "--cotangent", "1 2 3"], "max_pool2d: a cotangent of shape (3,) for an output of (2, 2)"),
         (["max_pool", "--input", "1 2", "--seed", "3"], "--seed: cannot be used with --input"),
         (["avg_pool", "--ties", "all", "--beta", "2"], "--ties, --beta: does not apply to avg_pool"),
-        (["max_pol"], "there is no picture of 'max_pol': did you mean 'max_pool'?"),
+        (["max_pol"], "there is no picture of 'max_pol' (did you mean 'max_pool'?); there are max_pool"),
     ],
 )
 def test_what_cannot_be_shown_is_explained(

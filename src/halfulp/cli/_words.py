@@ -20,11 +20,22 @@ __all__ = [
     "operator_name",
     "positive_seconds",
     "print_in_any_encoding",
+    "refuse",
     "suggestion",
 ]
 
 _PLAIN = {"✓": "y", "✗": "x", "–": "-", "—": "-", "±": "+-", "…": "...", "·": "-", "×": "x", "≤": "<=", "≥": ">="}
 _PLAIN |= {"→": "->", "²": "^2", "ᵀ": "^T", "━": "=", "─": "-", "│": "|", "█": "#", "╸": "-", "╺": "-", "•": "*"}
+
+
+def refuse(options: argparse.Namespace, flag: str, allowed: tuple[str, ...] | None = None, *refused: str) -> None:
+    """Refuse the options that do nothing beside ``flag``: all that are not ``allowed``, or those named ``refused``."""
+    parser: argparse.ArgumentParser = options.parser
+    given = [a for a in parser._actions if getattr(options, a.dest, a.default) != a.default]
+    useless = [a for a in given if (a.dest in refused if allowed is None else a.dest not in allowed)]
+    if useless:
+        names = ", ".join(max(a.option_strings, key=len) if a.option_strings else str(a.metavar) for a in useless)
+        raise ValueError(f"{names}: cannot be used with {flag}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,15 +51,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The end of a sentence that names the closest known word; empty if none is close.
+    """A remark in brackets that names the closest known word; empty if none is close.
 
     >>> suggestion("pytorch", ["torch", "jax"])
-    ": did you mean 'torch'?"
+    " (did you mean 'torch'?)"
     >>> suggestion("x", ["torch", "jax"])
     ''
     """
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f": did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def operator_name(word: str) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from halfulp.cli._words import at_least, check_writable, operator_name, positive_seconds, suggestion
+from halfulp.cli._words import at_least, check_writable, operator_name, positive_seconds, refuse, suggestion
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +68,7 @@ def add_to(commands: Any) -> None:
     _what(command.add_argument_group("what is checked"))
     _how(command.add_argument_group("how"))
     _output(command.add_argument_group("output"))
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, parser=command)
 
 
 def _what(group: Any) -> None:
@@ -157,11 +157,13 @@ def run(options: argparse.Namespace) -> int:
         if options.replay:
             from halfulp.cli.replay import replay
 
-            _refuse(options, "--replay", ("op", "mode", "dtype", "compare", "journal", "fail_on", *_FILES))
+            refuse(options, "--replay", ("replay", "subjects", "seed", "declare"))
+            _declared(options)
             return replay(options.subjects, options.replay, options.seed)
         if options.compare:
-            _refuse(options, "--compare", ("op", "mode", "dtype", "journal", "fail_on", *_FILES))
+            refuse(options, "--compare", ("compare",))
             return _compare(options.compare[0], options.compare[1], console)
+        _refuse_idle(options)
         _writable(options)
         if _bounds_asked(options.mode):
             from halfulp.conformance.bounds.command import run as run_bounds
@@ -186,14 +188,14 @@ def _writable(options: argparse.Namespace) -> None:
         raise ValueError(f"--scripts {options.scripts}: is a file; give the name of a folder")
 
 
-_FILES = ("json", "junit", "report", "markdown", "scripts")
-
-
-def _refuse(options: argparse.Namespace, flag: str, others: tuple[str, ...]) -> None:
-    """Refuse options that would do nothing."""
-    given = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name) is not None]
-    if given:
-        raise ValueError(f"{', '.join(given)}: cannot be used with {flag}")
+def _refuse_idle(options: argparse.Namespace) -> None:
+    """Refuse options that would do nothing beside others."""
+    if options.jobs == 0:
+        refuse(options, "--jobs 0, which has no processes to limit", None, "memory_limit", "case_timeout")
+    if options.scheduler is not None:
+        refuse(options, "--scheduler", None, "jobs")
+    if options.quiet:
+        refuse(options, "--quiet", None, "show")
 
 
 def _compare(old: Path, new: Path, console: Console) -> int:
@@ -225,10 +227,8 @@ def _bounds_asked(modes: list[str] | None) -> bool:
     return {word for item in modes or [] for word in item.split(",")} == {"bounds"}
 
 
-def _campaign(options: argparse.Namespace, console: Console) -> Result:
-    from halfulp.conformance import Demand, Plan, check
-    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS, known
-    from halfulp.conformance.report.progress import live_progress
+def _declared(options: argparse.Namespace) -> tuple[str, ...]:
+    """Import the modules that declare operators of the user."""
     from halfulp.conformance.units import import_modules
 
     declare = tuple(options.declare or ())
@@ -236,6 +236,15 @@ def _campaign(options: argparse.Namespace, console: Console) -> Result:
         import_modules(declare)
     except ImportError as error:
         raise ValueError(f"--declare {' '.join(declare)}: {error}") from error
+    return declare
+
+
+def _campaign(options: argparse.Namespace, console: Console) -> Result:
+    from halfulp.conformance import Demand, Plan, check
+    from halfulp.conformance.cases import DTYPES, MODES, OPERATORS, known
+    from halfulp.conformance.report.progress import live_progress
+
+    declare = _declared(options)
     own = [name for name in known() if name not in OPERATORS]
     plan = Plan(
         _chosen("--op", [operator_name(word) for word in _words(options.op)] or own, known()),
@@ -294,7 +303,7 @@ def _chosen(flag: str, given: list[str] | None, known: tuple[str, ...]) -> tuple
     asked = [plain.get(word.replace("_", ""), word) for word in asked]
     for word in asked:
         if word not in known:
-            raise ValueError(f"{flag} {word}: must be one of {', '.join(known)}{suggestion(word, known)}")
+            raise ValueError(f"{flag} {word}{suggestion(word, known)}: must be one of {', '.join(known)}")
     return tuple(word for word in known if word in asked)
 
 

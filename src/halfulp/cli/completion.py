@@ -7,30 +7,37 @@ from typing import Any
 
 __all__ = ["add_to"]
 
-_SUBJECTS = "halfulp torch torch-compile torch-channels-last jax onnxruntime openvino numpy-naive"
-_DTYPES = "float16 bfloat16 float32 float64 int8 uint8 int32 int64"
 
 _BASH = """\
 _halfulp() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} words files
   case $before in
     --op) words="{operators}" ;;
     --mode) words="forward jvp vjp bounds" ;;
     --dtype) words="{dtypes}" ;;
-    --json|--junit|--report|--markdown|--journal|--scripts|--output) compopt -o default; COMPREPLY=(); return ;;
+    {bash_files}) files=yes ;;
     *) if [ "$COMP_CWORD" -eq 1 ]; then words="{commands}"
        else case $command in
          check) words="{subjects} {check}" ;;
          show) words="{shown} {show}" ;;
          explain) words="{labels}" ;;
-         verify) words="{verify}"; compopt -o default ;;
-         pyramid) words="{pyramid}"; compopt -o default ;;
+         verify) words="{verify}"; files=yes ;;
+         pyramid) words="{pyramid}"; files=yes ;;
          completion) words="bash zsh fish" ;;
        esac; fi ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
+  if [ -n "$files" ]; then
+    COMPREPLY+=($(compgen -f -- "$word"))
+    type compopt >/dev/null 2>&1 && compopt -o filenames  # zsh has none, and needs none
+  fi
 }}
 complete -F _halfulp halfulp
+"""
+
+_ZSH = """\
+(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit -u; }}
+autoload -Uz +X bashcompinit && bashcompinit
 """
 
 _FISH = """\
@@ -40,11 +47,16 @@ complete -c halfulp -n "__fish_seen_subcommand_from check" -a "{subjects} {check
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l op -x -a "{operators}"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l mode -x -a "forward jvp vjp bounds"
 complete -c halfulp -n "__fish_seen_subcommand_from check" -l dtype -x -a "{dtypes}"
+{fish_files}
 complete -c halfulp -n "__fish_seen_subcommand_from show" -a "{shown} {show}"
 complete -c halfulp -n "__fish_seen_subcommand_from explain" -a "{labels}"
 complete -c halfulp -n "__fish_seen_subcommand_from verify" -F -a "{verify}"
 complete -c halfulp -n "__fish_seen_subcommand_from pyramid" -F -a "{pyramid}"
+complete -c halfulp -n "__fish_seen_subcommand_from completion" -a "bash zsh fish"
 """
+
+_FILES = ("json", "junit", "report", "markdown", "journal", "scripts", "compare", "output")
+"""Options that take the name of a file or folder."""
 
 
 def add_to(commands: Any) -> None:
@@ -52,7 +64,7 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "completion",
         help="print a completion script for a shell",
-        description='Print a completion script: eval "$(halfulp completion bash)", or for fish: '
+        description='Print a completion script: eval "$(halfulp completion bash)", the same with zsh, or for fish: '
         "halfulp completion fish | source.",
     )
     command.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -71,22 +83,26 @@ def _flags(name: str) -> str:
 def run(options: argparse.Namespace) -> int:
     """Print the script for a shell."""
     from halfulp.cli.show import shown_operators
+    from halfulp.conformance.cases import DTYPES
+    from halfulp.conformance.subjects import SUBJECTS
     from halfulp.errors import CONSTRAINTS
     from halfulp.records import declarations
 
     template = _FISH if options.shell == "fish" else _BASH
     text = template.format(
         commands="check show explain verify pyramid completion",
-        subjects=_SUBJECTS,
+        subjects=" ".join(SUBJECTS),
         operators=" ".join(declaration.name for declaration in declarations()),
         shown=" ".join(shown_operators()),
-        dtypes=_DTYPES,
+        dtypes=" ".join(DTYPES),
         check=_flags("check"),
         show=_flags("show"),
         verify=_flags("verify"),
         pyramid=_flags("pyramid"),
         labels=" ".join(CONSTRAINTS),
+        bash_files="|".join(f"--{name}" for name in _FILES),
+        fish_files="\n".join(f"complete -c halfulp -l {name} -r -F" for name in _FILES),
     )
-    head = "autoload -U +X bashcompinit && bashcompinit\n" if options.shell == "zsh" else ""
+    head = _ZSH.format() if options.shell == "zsh" else ""
     print(head + text, end="")
     return 0

@@ -57,6 +57,7 @@ class Cluster:
         except ImportError as error:
             raise SubjectError("--scheduler needs dask.distributed: pip install 'halfulp[dask]'") from error
         try:
+            distributed.comm.get_address_host_port(address)  # a client that cannot read its address complains at exit
             self._client: Any = _client_class(distributed)(address, timeout=10, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SubjectError(f"--scheduler {address}: {error}") from error

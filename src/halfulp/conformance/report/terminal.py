@@ -204,6 +204,9 @@ def print_reproducer(reproducer: Reproducer, console: Console) -> None:
     """A script, ready to be copied: no frame, and no line broken."""
     title = f"{reproducer.operator}, {reproducer.mode}, {reproducer.dtype}: {reproducer.name}"
     console.print(Rule(title, align="left", style="red"))
+    for word, answer in (("got", reproducer.got), ("want", reproducer.want)):
+        if answer:
+            console.print(Text(f"{word:4} {answer}"), no_wrap=True, overflow="ellipsis", crop=True)
     console.print(Text(reproducer.script), soft_wrap=True)
 
 

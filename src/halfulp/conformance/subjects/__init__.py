@@ -46,13 +46,7 @@ def load_subject(name: str) -> Subject:
         except (ImportError, AttributeError) as error:
             raise SubjectError(f"subject {name!r} cannot be loaded: {error}") from error
     if name not in SUBJECTS:
-        known = ", ".join(SUBJECTS)
-        close = difflib.get_close_matches(name, SUBJECTS, n=1)
-        meant = f": did you mean {close[0]!r}?" if close else ";"
-        raise SubjectError(
-            f"there is no subject {name!r}{meant} known are {known}, module:object for your own backend, "
-            "and onnx:module for an ONNX backend"
-        )
+        raise SubjectError(_unknown([name]))
     module, class_name, needed = SUBJECTS[name]
     try:
         loaded = importlib.import_module(f"halfulp.conformance.subjects.{module}")
@@ -62,13 +56,34 @@ def load_subject(name: str) -> Subject:
 
 
 def load_subjects(names: Sequence[str]) -> list[Subject]:
-    """Several subjects; those that cannot be loaded are named together."""
-    loaded, problems = [], []
+    """Several subjects; those that cannot be loaded are named together.
+
+    >>> load_subjects(["troch", "theano"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    halfulp.conformance.subjects.SubjectError: there is no subject 'troch' (did you mean 'torch'?), 'theano'; ...
+    """
+    unknown = [name for name in names if ":" not in name and name not in SUBJECTS]
+    problems = [_unknown(unknown)] if unknown else []
+    loaded = []
     for name in names:
         try:
-            loaded.append(load_subject(name))
+            if name not in unknown:
+                loaded.append(load_subject(name))
         except SubjectError as error:
             problems.append(str(error))
     if problems:
         raise SubjectError("; ".join(problems))
     return loaded
+
+
+def _unknown(names: Sequence[str]) -> str:
+    """The sentence about subjects that there are not."""
+    listed = []
+    for name in names:
+        close = difflib.get_close_matches(name, SUBJECTS, n=1)
+        listed.append(f"{name!r} (did you mean {close[0]!r}?)" if close else repr(name))
+    return (
+        f"there is no subject {', '.join(listed)}; known are {', '.join(SUBJECTS)}, module:object for your own "
+        "backend, and onnx:module for an ONNX backend"
+    )
