@@ -43,6 +43,7 @@ void register_smooth_max_pool(nanobind::module_& module);
 void register_patches(nanobind::module_& module);
 void register_philox(nanobind::module_& module);
 void register_normalize(nanobind::module_& module);
+void register_softmax(nanobind::module_& module);
 void register_fractional_max_pool(nanobind::module_& module);
 
 }  // namespace halfulp::bindings

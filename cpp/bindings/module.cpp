@@ -20,5 +20,6 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_patches(module);
   halfulp::bindings::register_philox(module);
   halfulp::bindings::register_normalize(module);
+  halfulp::bindings::register_softmax(module);
   halfulp::bindings::register_fractional_max_pool(module);
 }

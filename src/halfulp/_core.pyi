@@ -154,6 +154,7 @@ def normalize(
     arrays: list[Any],
     shape: Sequence[int],
 ) -> tuple[Any, Any]: ...
+def softmax(name: str, work: int, logarithm: bool, x: object, t: object) -> tuple[Any, Any]: ...
 def group_statistics(
     name: str,
     sizes: Sequence[int],

@@ -84,6 +84,8 @@ CONSTRAINTS: dict[str, str] = {
     "R3": "the input has the axes that are normalised",
     "R4": "given statistics have one number per channel, and only batch norm in evaluation has them",
     "R5": "the scalar has the square roots that are asked for",
+    # Softmax and reductions
+    "R6": "dim names axes of the input",
     # Transposed convolution
     "T1": "every output_padding is an integer >= 0 and smaller than the stride or the dilation",
     "T2": "every output size is at least 1",

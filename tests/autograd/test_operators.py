@@ -203,7 +203,7 @@ def test_symbols_differentiate_to_what_sympy_says(name: str) -> None:
         assert abs(sympy.N(difference, 40)) < 1e-30
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid", "log_softmax"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sigmoid"])
 @pytest.mark.parametrize("scalar", [fmpq, Fraction])
 def test_S2_transcendental_functions_of_rationals_are_a_clear_error(name: str, scalar: Any) -> None:
     x = np.array([scalar(1), scalar(2)], dtype=object)

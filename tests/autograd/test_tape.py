@@ -215,7 +215,7 @@ def test_E2_shapes_that_do_not_fit() -> None:
         (lambda: tape.index(x, 7), r"index: key=7: .* \[E2\]"),
         (lambda: tape.sum(x, axis=2), r"sum: axis=2: .* \[E2\]"),
         (lambda: tape.mean(x, axis=(0, 0)), r"mean: axis=\(0, 0\): .* \[E2\]"),
-        (lambda: tape.log_softmax(x, 4), r"log_softmax: axis=4: .* \[E2\]"),
+        (lambda: tape.log_softmax(x, 4), r"log_softmax: .*dim=4: .* \[E2\]"),
         (lambda: tape.cross_entropy(x, [0, 1]), r"cross_entropy: labels shape=\(2,\): must be \(1,\).* \[E2\]"),
         (lambda: tape.cross_entropy(x, [4]), r"cross_entropy: labels from 4 to 4: must be in 0 … 3 \[E2\]"),
         (lambda: tape.cross_entropy(x, [0.5]), r"cross_entropy: labels dtype=float64: must be integers.* \[E2\]"),

@@ -333,6 +333,17 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.linear, (x, weight, bias), (), settings, name)
 
+    def log_softmax(self, x: int, dim: int = -1, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.log_softmax`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 0.0, 0.0, 0.0]))
+        >>> tape, y = tape.log_softmax(x)
+        >>> tape.value(y)
+        array([-1.38629436, -1.38629436, -1.38629436, -1.38629436])
+        """
+        return self._applied(functional.log_softmax, (x,), (dim,), {}, name)
+
     def lp_pool(
         self, x: int, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False,
         name: str | None = None, **settings: Any
@@ -541,6 +552,17 @@ class Builders(MathBuilders):
                [13.33141162, 15.33141162]])
         """
         return self._applied(functional.smooth_max_pool2d, (x,), (kernel_size, beta, stride, padding), settings, name)
+
+    def softmax(self, x: int, dim: int = -1, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.softmax`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 0.0, 0.0, 0.0]))
+        >>> tape, y = tape.softmax(x)
+        >>> tape.value(y)
+        array([0.25, 0.25, 0.25, 0.25])
+        """
+        return self._applied(functional.softmax, (x,), (dim,), {}, name)
 
     def sum_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from halfulp.autograd.operators.activation import Exp, Log, Relu, Sigmoid, Tanh
 from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
-from halfulp.autograd.operators.loss import CrossEntropy, LogSoftmax, MeanSquaredError
+from halfulp.autograd.operators.loss import CrossEntropy, MeanSquaredError
 from halfulp.autograd.operators.reduction import Mean, Sum
 from halfulp.autograd.operators.shape import Concatenate, Flatten, Index, Reshape, Transpose
 
@@ -235,17 +235,6 @@ class MathBuilders:
         array([2., 3.])
         """
         return self.apply(Index(key), x, name=name)
-
-    def log_softmax(self, x: int, axis: int = -1, name: str | None = None) -> tuple[Tape, int]:
-        """x - log(sum(exp(x))) along an axis.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([0.0, 0.0]))
-        >>> tape, out = tape.log_softmax(x)
-        >>> tape.value(out)
-        array([-0.69314718, -0.69314718])
-        """
-        return self.apply(LogSoftmax(axis), x, name=name)
 
     def cross_entropy(self, logits: int, labels: Any, name: str | None = None) -> tuple[Tape, int]:
         """The mean cross entropy of logits (…, classes) with an array of integer labels (…).

@@ -11,8 +11,8 @@ from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, InstanceNorm, LayerNorm, Linear, LpPool, Matmul, MaxPool,
-    MaxUnpool, MedianPool, MinPool, ModePool, SmoothMaxPool, SumPool, Unfold
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, InstanceNorm, LayerNorm, Linear, LogSoftmax, LpPool, Matmul,
+    MaxPool, MaxUnpool, MedianPool, MinPool, ModePool, SmoothMaxPool, Softmax, SumPool, Unfold
 )
 
 __all__ = [
@@ -23,12 +23,12 @@ __all__ = [
     "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
     "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
-    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d", "median_pool3d",
-    "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d",
-    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d",
-    "sum_pool2d", "sum_pool3d", "unfold"
+    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
+    "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d",
+    "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d",
+    "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
@@ -47,6 +47,7 @@ _group_norm = builder(GroupNorm)
 _instance_norm = builder(InstanceNorm)
 _layer_norm = builder(LayerNorm)
 _linear = builder(Linear)
+_log_softmax = builder(LogSoftmax)
 _lp_pool = builder(LpPool)
 _matmul = builder(Matmul)
 _max_pool = builder(MaxPool)
@@ -55,6 +56,7 @@ _median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
 _mode_pool = builder(ModePool)
 _smooth_max_pool = builder(SmoothMaxPool)
+_softmax = builder(Softmax)
 _sum_pool = builder(SumPool)
 _unfold = builder(Unfold)
 
@@ -648,6 +650,17 @@ def linear(input: Any, weight: Any, bias: Any = None, *, precision: str = "corre
     return _linear(None, precision)(input, weight, bias, out=out)
 
 
+def log_softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
+    """``x - log(sum(exp(x)))`` along the axis ``dim``, correctly rounded as one operator.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> log_softmax(np.array([0.0, 0.0, 0.0, 0.0]))
+    array([-1.38629436, -1.38629436, -1.38629436, -1.38629436])
+    """
+    return value(_log_softmax(None, dim), input, out)
+
+
 def lp_pool(
     input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
     dilation: Any = 1, out: Any = None
@@ -1031,6 +1044,17 @@ def smooth_max_pool3d(
     array([[[7.45833963]]])
     """
     return value(_smooth_max_pool(3, kernel_size, beta, stride, padding, dilation, ceil_mode), input, out)
+
+
+def softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``, correctly rounded as one operator.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> softmax(np.array([0.0, 0.0, 0.0, 0.0]))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+    return value(_softmax(None, dim), input, out)
 
 
 def sum_pool(

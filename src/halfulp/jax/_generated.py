@@ -13,12 +13,12 @@ __all__ = [
     "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
     "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
-    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d", "median_pool3d",
-    "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d",
-    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool", "sum_pool1d",
-    "sum_pool2d", "sum_pool3d", "unfold"
+    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
+    "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
+    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d",
+    "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d",
+    "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
@@ -66,6 +66,7 @@ group_norm = bridged(functional.group_norm, ("input", "weight", "bias"))
 instance_norm = bridged(functional.instance_norm, ("input", "weight", "bias"))
 layer_norm = bridged(functional.layer_norm, ("input", "weight", "bias"))
 linear = bridged(functional.linear, ("input", "weight", "bias"))
+log_softmax = bridged(functional.log_softmax, ("input",))
 lp_pool = bridged(functional.lp_pool, ("input",))
 lp_pool1d = bridged(functional.lp_pool1d, ("input",))
 lp_pool2d = bridged(functional.lp_pool2d, ("input",))
@@ -95,6 +96,7 @@ smooth_max_pool = bridged(functional.smooth_max_pool, ("input",))
 smooth_max_pool1d = bridged(functional.smooth_max_pool1d, ("input",))
 smooth_max_pool2d = bridged(functional.smooth_max_pool2d, ("input",))
 smooth_max_pool3d = bridged(functional.smooth_max_pool3d, ("input",))
+softmax = bridged(functional.softmax, ("input",))
 sum_pool = bridged(functional.sum_pool, ("input",))
 sum_pool1d = bridged(functional.sum_pool1d, ("input",))
 sum_pool2d = bridged(functional.sum_pool2d, ("input",))

@@ -110,6 +110,9 @@ class JaxCalculus:
     def ones(self, x: Any) -> Any:
         return jnp.ones_like(x)
 
+    def exponential(self, x: Any) -> Any:
+        return jnp.exp(x)
+
     def inverse_root(self, x: Any) -> Any:
         return jax.lax.rsqrt(x)
 

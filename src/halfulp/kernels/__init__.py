@@ -26,6 +26,7 @@ from halfulp.kernels import (
     min_pool,
     normalization,
     smooth_max_pool,
+    softmax,
     sum_pool,
     unfold,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "register",
     "set_num_threads",
     "smooth_max_pool",
+    "softmax",
     "sum_pool",
     "supports",
     "unfold",

@@ -35,6 +35,7 @@ from halfulp.records.normalization import (
     NormalisationOperator,
 )
 from halfulp.records.smooth_max_pool import SmoothMaxPool
+from halfulp.records.softmax import LogSoftmax, Softmax, SoftmaxOperator
 from halfulp.records.sum_pool import SumPool
 from halfulp.records.unfold import Fold, PatchOperator, Unfold
 
@@ -63,6 +64,7 @@ __all__ = [
     "Interpreter",
     "LayerNorm",
     "Linear",
+    "LogSoftmax",
     "LpPool",
     "Matmul",
     "MaxPool",
@@ -78,6 +80,8 @@ __all__ = [
     "Pullback",
     "Shape",
     "SmoothMaxPool",
+    "Softmax",
+    "SoftmaxOperator",
     "SumPool",
     "Unfold",
     "WindowOperator",

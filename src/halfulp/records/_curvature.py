@@ -47,6 +47,9 @@ class Calculus(Protocol):
     def inverse_root(self, x: Any) -> Any:
         """1 / sqrt(x)."""
 
+    def exponential(self, x: Any) -> Any:
+        """exp(x)."""
+
 
 Tangent = Callable[[Any, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
 Cotangent = Callable[[Any, Sequence[Any], Any, Sequence[Any], int], list[Any]]
@@ -235,3 +238,48 @@ def _normal_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any
 
 
 NORMALISATION = Curvature("normalisation", _normal_tangent, _normal_cotangent)
+
+
+def _row_sum(c: Any, z: Any) -> Any:
+    """The sum along the operator's axis, at each cell."""
+    return z * 0 + z.sum(axis=c.op.dim, keepdims=True)
+
+
+def _rows_change(c: Any, points: Sequence[Any], t: Any, v: Any) -> Any:
+    """With J t = p (t - sum(p t)), which is its own transpose: (J v) (t - sum(p t)) - p sum(t J v)."""
+    p = c.value(points)
+    moved = c.push(points, (v,))
+    return moved * (t - _row_sum(c, p * t)) - p * _row_sum(c, t * moved)
+
+
+def _rows_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    (t,), (v,) = directions, moved
+    return [] if t is None or v is None else [_rows_change(c, points, t, v)]
+
+
+def _rows_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
+    (v,) = moved
+    return [] if v is None else [_rows_change(c, points, g, v)]
+
+
+SOFTMAX_OF_ROWS = Curvature("softmax of rows", _rows_tangent, _rows_cotangent)
+
+
+def _spread(c: Any, points: Sequence[Any], v: Any) -> Any:
+    """How softmax changes along v: p (v - sum(p v)); the push of log-softmax is v - sum(p v)."""
+    return c.exponential(c.value(points)) * c.push(points, (v,))
+
+
+def _log_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    """The push is t - sum(p t)."""
+    (t,), (v,) = directions, moved
+    return [] if t is None or v is None else [c.scaled(_row_sum(c, t * _spread(c, points, v)), -1)]
+
+
+def _log_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
+    """The pull is g - p sum(g)."""
+    (v,) = moved
+    return [] if v is None else [c.scaled(_row_sum(c, g) * _spread(c, points, v), -1)]
+
+
+LOG_SOFTMAX = Curvature("log-softmax", _log_tangent, _log_cotangent)

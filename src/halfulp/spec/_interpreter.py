@@ -36,6 +36,7 @@ from halfulp.spec import (
     mode_pool,
     normalization,
     smooth_max_pool,
+    softmax,
     sum_pool,
     unfold,
 )
@@ -98,6 +99,8 @@ register(records.LayerNorm, normalization)
 register(records.GroupNorm, normalization)
 register(records.InstanceNorm, normalization)
 register(records.BatchNorm, normalization)
+register(records.Softmax, softmax)
+register(records.LogSoftmax, softmax)
 register(records.Linear, linear.LinearRule)
 register(records.Matmul, linear.MatmulRule)
 
@@ -119,6 +122,8 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
         return _smooth_planes.forward(op, arrays[0], progress)
     if isinstance(op, _LP) and _lp_planes.applies(op):
         return _lp_planes.forward(rule, op, arrays[0], progress)  # type: ignore[arg-type]
+    if isinstance(op, records.SoftmaxOperator):
+        return softmax.over_floats(op, "forward", arrays[0])
     if getattr(rule, "surds", False):
         everything = (*arrays, *fixed)
         (output,) = _surd_floats.over_floats(lambda *xs: (rule.forward(op, xs),), arrays[0].dtype, everything)
@@ -192,6 +197,9 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     if isinstance(op, _LP) and _lp_planes.applies(op):
         assert directions[0] is not None
         return output, _lp_planes.jvp(rule, op, arrays[0], directions[0], progress)  # type: ignore[arg-type]
+    if isinstance(op, records.SoftmaxOperator):
+        assert directions[0] is not None
+        return output, softmax.over_floats(op, "jvp", arrays[0], directions[0])
     if getattr(rule, "surds", False):
         total = len(checked)
         (tangent,) = _surd_floats.over_floats(
@@ -226,6 +234,8 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
     if isinstance(op, _LP) and _lp_planes.applies(op):
         return (_lp_planes.vjp(rule, op, arrays[0], g, progress),)  # type: ignore[arg-type]
+    if isinstance(op, records.SoftmaxOperator):
+        return (softmax.over_floats(op, "vjp", arrays[0], g),)
     if getattr(rule, "surds", False):
         parts = _surd_floats.over_floats(lambda *xs: rule.vjp(op, xs[:-1], xs[-1]), arrays[0].dtype, (*checked, g))
         return (*parts, *(None for _ in fixed))

@@ -21,6 +21,7 @@ from halfulp.records import GroupNorm
 from halfulp.records import InstanceNorm
 from halfulp.records import LayerNorm
 from halfulp.records import Linear
+from halfulp.records import LogSoftmax
 from halfulp.records import LpPool
 from halfulp.records import Matmul
 from halfulp.records import MaxPool
@@ -29,6 +30,7 @@ from halfulp.records import MedianPool
 from halfulp.records import MinPool
 from halfulp.records import ModePool
 from halfulp.records import SmoothMaxPool
+from halfulp.records import Softmax
 from halfulp.records import SumPool
 from halfulp.records import Unfold
 from halfulp.torch._bridge import bridge_of
@@ -38,11 +40,11 @@ __all__ = [
     "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "fold", "global_avg_pool1d",
     "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d",
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "lp_pool1d", "lp_pool2d", "lp_pool3d",
-    "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d", "mode_pool2d",
-    "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "sum_pool1d", "sum_pool2d",
-    "sum_pool3d", "unfold"
+    "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
@@ -61,6 +63,7 @@ _group_norm = bridge_of(GroupNorm)
 _instance_norm = bridge_of(InstanceNorm)
 _layer_norm = bridge_of(LayerNorm)
 _linear = bridge_of(Linear)
+_log_softmax = bridge_of(LogSoftmax)
 _lp_pool = bridge_of(LpPool)
 _matmul = bridge_of(Matmul)
 _max_pool = bridge_of(MaxPool)
@@ -69,6 +72,7 @@ _median_pool = bridge_of(MedianPool)
 _min_pool = bridge_of(MinPool)
 _mode_pool = bridge_of(ModePool)
 _smooth_max_pool = bridge_of(SmoothMaxPool)
+_softmax = bridge_of(Softmax)
 _sum_pool = bridge_of(SumPool)
 _unfold = bridge_of(Unfold)
 
@@ -412,6 +416,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, precisi
     return output
 
 
+def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
+    """``torch.nn.functional.log_softmax``, correctly rounded.
+
+    >>> import torch
+    >>> log_softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
+    tensor([-1.3863, -1.3863, -1.3863, -1.3863])
+    """
+    output: Tensor = _log_softmax(None, (input,), False, dim)
+    return output
+
+
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
     dilation: Any = 1
@@ -712,6 +727,17 @@ def smooth_max_pool3d(
     tensor([[[[7.4583]]]])
     """
     output: Tensor = _smooth_max_pool(3, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
+    return output
+
+
+def softmax(input: Tensor, dim: int = -1) -> Tensor:
+    """``torch.nn.functional.softmax``, correctly rounded.
+
+    >>> import torch
+    >>> softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    output: Tensor = _softmax(None, (input,), False, dim)
     return output
 
 

@@ -21,7 +21,7 @@ from torch.autograd.function import _SingleLevelFunction
 from halfulp import kernels
 from halfulp.errors import HalfulpError
 from halfulp.numbers import factors
-from halfulp.records import Declaration, Operator
+from halfulp.records import BatchNorm, Declaration, Operator
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define
@@ -40,7 +40,7 @@ class Several:
         chosen = [f for f in fields(record) if f.name not in declaration.hidden]
         self.name, self.curvature, self.count = declaration.name, declaration.curvature, declaration.arity
         self.fields = tuple(f.name for f in chosen)
-        self.differentiable = declaration.differentiable
+        self.running = bool(declaration.through)
         self._makers = [_MAKERS.get(str(f.type), _as_given) for f in chosen]
 
         @lru_cache(maxsize=1024, typed=True)
@@ -91,6 +91,21 @@ class Several:
         for tensor in tensors[:1]:
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{self.name}: input must be a torch.Tensor, not {type(tensor).__name__}")
+        if self.running and values[self.fields.index("training")]:
+            return self._in_training(tensors, parameters, float(values[self.fields.index("momentum")]))
+        return self._apply(tensors, parameters)
+
+    def _in_training(self, tensors: tuple[Any, ...], parameters: tuple[Any, ...], momentum: float) -> Tensor:
+        """Batch norm with the statistics of the batch; running ones, where they are given, move in place."""
+        output = self._apply((*tensors[:3], None, None), parameters)
+        for squares, old in enumerate(tensors[3:]):
+            if old is not None:
+                with torch.no_grad():
+                    old.copy_(moved_statistic(tensors[0].detach(), old.detach(), momentum, bool(squares)))
+        return output
+
+    def _apply(self, tensors: tuple[Any, ...], parameters: tuple[Any, ...]) -> Tensor:
+        """The value, by the shortest way that the tensors allow."""
         output: Tensor
         if not direct(*tensors):
             output = self.value(*tensors, *parameters)
@@ -200,6 +215,28 @@ class Several:
         return rule
 
 
+def _moved_cpu(x: Tensor, old: Tensor, momentum: float, squares: bool) -> Tensor:
+    op = BatchNorm(True, momentum=momentum)
+    cells, before = as_array("batch_norm", x), as_array("batch_norm", old)
+    return in_format_of(old, kernels.normalization.moved_statistic(op, cells, before, squares)).to(old.dtype)
+
+
+def _refuse_vmap(info: Any, axes: Any, *arguments: Any) -> Any:
+    raise RuntimeError("batch_norm: running statistics cannot be mapped over; give none, or use evaluation")
+
+
+moved_statistic: Any = define(
+    "batch_norm_statistic",
+    "(Tensor input, Tensor old, float momentum, bool squares) -> Tensor",
+    cpu=_moved_cpu,
+    fake=lambda x, old, *_: torch.empty_like(old),
+    backward=lambda context, g: (None, None),
+    jvp=lambda context, *_: torch.zeros_like(context.tensors[1]),
+    vmap=_refuse_vmap,
+    tensors=2,
+)
+
+
 class Eager(_base):  # type: ignore[misc]
     """The direct way with a gradient: keeps the record's own pullback."""
 
@@ -251,6 +288,9 @@ class TorchCalculus:
 
     def ones(self, x: Any) -> Any:
         return torch.ones_like(x)
+
+    def exponential(self, x: Any) -> Any:
+        return torch.exp(x)
 
     def inverse_root(self, x: Any) -> Any:
         return torch.rsqrt(x)

@@ -94,6 +94,9 @@ class TapeCalculus:
         plain = strip(x)
         return full(plain.shape, plain, 1)
 
+    def exponential(self, x: Any) -> Any:
+        return exp(x)
+
     def inverse_root(self, x: Any) -> Any:
         return exp(self.scaled(log(x), Fraction(-1, 2)))
 

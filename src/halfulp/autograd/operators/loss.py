@@ -12,37 +12,13 @@ import numpy as np
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
 from halfulp.autograd.operators.activation import exp
 from halfulp.autograd.operators.arithmetic import mul, sub
-from halfulp.autograd.operators.reduction import Mean, Sum, divide_by, mean, sum_
+from halfulp.autograd.operators.reduction import Mean, divide_by, mean, sum_
 from halfulp.autograd.operators.shape import index
-from halfulp.autograd.scalars import Array, as_array, constant_like, elementwise
+from halfulp.autograd.scalars import Array, as_array, constant_like
 from halfulp.autograd.traced import Traced, apply
 from halfulp.errors import TapeError
 from halfulp.numbers import plain
-
-
-@dataclass(frozen=True)
-class LogSoftmax(TapeOperator):
-    """x - log(sum(exp(x))) along an axis, from the differences to the largest, so that nothing overflows."""
-
-    axis: int = -1
-    name: ClassVar[str] = "log_softmax"
-
-    def forward(self, *inputs: Array) -> Any:
-        (x,) = inputs
-        if not -x.ndim <= self.axis < x.ndim:
-            raise self._fail(f"axis={self.axis}", f"must be an axis of an input of shape {x.shape}")
-        if x.dtype == object:
-            total = np.asarray(np.sum(elementwise("exp", x), axis=self.axis, keepdims=True))
-            return x - elementwise("log", total)
-        shifted = x - x.max(axis=self.axis, keepdims=True)
-        return shifted - np.log(Sum(self.axis, True)(np.exp(shifted)))
-
-    def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
-        (change,) = tangents
-        return sub(change, sum_(mul(exp(output), change), self.axis, True))
-
-    def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
-        return lambda g: (sub(g, mul(exp(output), sum_(g, self.axis, True))),)
+from halfulp.records import LogSoftmax
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +47,7 @@ class CrossEntropy(TapeOperator):
             raise self._fail(f"labels shape={labels.shape}", f"must be {x.shape[:-1]}, as the logits are {x.shape}")
         if labels.size and not (labels.min() >= 0 and labels.max() < x.shape[-1]):
             raise self._fail(f"labels from {labels.min()} to {labels.max()}", f"must be in 0 … {x.shape[-1] - 1}")
-        return Mean()(as_array(-LogSoftmax().forward(x)[self._picked()]))
+        return Mean()(as_array(-LogSoftmax()(x)[self._picked()]))
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         (x,), (change,) = primals, tangents

@@ -1,0 +1,32 @@
+// Softmax and log-softmax of rows with their derivatives, with the outputs that double and double-double arithmetic do
+// not decide. With d = x - max(x), S = sum(exp(d)), p = exp(d) / S:
+//
+//   value                      p                     d - log(S)
+//   tangent                    p (t - sum(p t))      t - sum(p t)
+//   cotangent                  p (g - sum(p g))      g - p sum(g)
+//
+// A NaN or +inf in a row, or nothing but -inf, makes all of its results NaN; so does a tangent that is not finite.
+// A result that is exactly zero is +0. docs/explanation/error-bounds-reductions.md has the bounds.
+#pragma once
+
+#include <vector>
+
+#include "halfulp/array.hpp"
+
+namespace halfulp {
+
+enum class SoftmaxWork { value, tangent, cotangent };
+
+struct SoftmaxProblem {
+  DType dtype = DType::f32;
+  Index rows = 0, length = 0;
+  bool logarithm = false;
+  SoftmaxWork work = SoftmaxWork::value;
+  const void *x = nullptr, *t = nullptr;  // dense rows; t is the tangent or cotangent
+  void* out = nullptr;
+};
+
+// Fills problem.out and returns the flat positions that are undecided.
+std::vector<Index> softmax(const SoftmaxProblem& problem);
+
+}  // namespace halfulp

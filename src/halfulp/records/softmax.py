@@ -1,0 +1,92 @@
+"""The records of softmax and log-softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from halfulp.errors import ShapeError
+from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._curvature import LOG_SOFTMAX, SOFTMAX_OF_ROWS, Curvature
+from halfulp.records._declaration import Draw, declare
+from halfulp.records._products import given_shapes
+
+
+class SoftmaxOperator(Operator):
+    """What softmax and log-softmax share: one input, and the axis that is summed over."""
+
+    base_name: ClassVar[str]
+    required: ClassVar[int] = 1
+    dim: Any
+
+    @property
+    def name(self) -> str:
+        return self.base_name
+
+    def __post_init__(self) -> None:
+        if not is_integer(self.dim):
+            raise ShapeError(self.name, f"dim={self.dim!r}", "must be an integer, the axis that is summed over", "R6")
+        object.__setattr__(self, "dim", int(self.dim))
+
+    def output_shape(self, *input_shapes: Shape | None) -> Shape:
+        (x,) = given_shapes(self.name, input_shapes, 1, ("input",))
+        if not -len(x) <= self.dim < len(x):
+            raise ShapeError(self.name, f"dim={self.dim}", f"must be an axis of an input of shape {x}", "R6")
+        return tuple(x)
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class Softmax(SoftmaxOperator):
+    """exp(x) / sum(exp(x)) along the axis ``dim``.
+
+    >>> import numpy as np
+    >>> Softmax()(np.array([0.0, 0.0, 0.0, 0.0]))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
+
+    dim: int = -1
+
+    base_name: ClassVar[str] = "softmax"
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class LogSoftmax(SoftmaxOperator):
+    """x - log(sum(exp(x))) along the axis ``dim``.
+
+    >>> import numpy as np
+    >>> LogSoftmax()(np.array([0.0, 0.0]))
+    array([-0.69314718, -0.69314718])
+    """
+
+    dim: int = -1
+
+    base_name: ClassVar[str] = "log_softmax"
+
+
+def _drawn(record: Any) -> Any:
+    def draw(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
+        shape = choose(((5,), (3, 4), (2, 3, 2), (1,), (2, 17), (3, 1), (1, 33)))
+        return record(choose(tuple(range(-len(shape), len(shape))))), (shape,)
+
+    return draw
+
+
+for _record, _curvature, _formula in (
+    (Softmax, SOFTMAX_OF_ROWS, "exp(x) / sum(exp(x))"),
+    (LogSoftmax, LOG_SOFTMAX, "x - log(sum(exp(x)))"),
+):
+    _rule: Curvature = _curvature
+    declare(
+        _record,
+        kind="smooth",
+        curvature=_rule,
+        draw=Draw(_drawn(_record), terms=400),
+        ranks=(),
+        module=None,
+        planar=False,
+        summary=f"``{_formula}`` along the axis ``dim``, correctly rounded as one operator",
+        examples=("np.array([0.0, 0.0, 0.0, 0.0])",),
+        onnx=("Softmax",) if _record is Softmax else (),
+    )
