@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import hashlib
 import json
@@ -17,9 +18,11 @@ from halfulp import ops
 from halfulp.autograd import apply
 from halfulp.bounds import _onnx_reader  # noqa: F401  (registers batch normalization)
 from halfulp.bounds._curves import softplus
-from halfulp.bounds._rational import window_biases
+from halfulp.bounds._exact_planes import window_biases
 from halfulp.onnx.operators.normalization import Normalize
 from tests.bounds.networks import box_of, draw
+
+FOLDER = Path(hb.__file__).parent
 
 
 def _network() -> hb.Network:
@@ -234,3 +237,27 @@ def test_the_biases_of_a_window_are_the_best_ones() -> None:
             gaps_over.append(max(x) - sum((s * v for s, v in zip(over, x, strict=True)), fmpq(0)))
         assert min(gaps_under) >= least
         assert max(gaps_over) == most
+
+
+def _imports(module: str) -> set[str]:
+    """The modules of halfulp.bounds that a module imports, in functions too."""
+    tree = ast.parse((FOLDER / f"{module}.py").read_text(encoding="utf-8"))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("halfulp.bounds"):
+            name = (node.module or "").removeprefix("halfulp.bounds").lstrip(".")
+            found |= {name} if name else {alias.name for alias in node.names}
+    return found
+
+
+def test_the_checker_shares_nothing_with_the_search() -> None:
+    reached, waiting = set(), {"_replay"}
+    while waiting:
+        module = waiting.pop()
+        reached.add(module)
+        waiting |= _imports(module) - reached - {"_onnx_reader"}  # reads the model, which the checker needs
+    checker = {"_replay", "_exact_intervals", "_exact_planes", "_rational", "_enclosures"}
+    assert reached == checker | {"_certificate", "_network", "_maps"}
+    sizes = [len((FOLDER / f"{module}.py").read_text(encoding="utf-8").splitlines()) for module in checker]
+    assert max(sizes) <= 300
+    assert "_backward" in _imports("_proof")  # the search is found where it is

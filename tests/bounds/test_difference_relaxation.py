@@ -15,7 +15,7 @@ import halfulp as hu
 import halfulp.bounds as hb
 from halfulp import ops
 from halfulp.bounds._difference_relaxation import box_gaps, difference_planes, remaining
-from halfulp.bounds._rational import window_biases
+from halfulp.bounds._exact_planes import window_biases
 from halfulp.numbers import exact
 from tests.bounds.test_max_relaxation import assert_sound, boxes
 

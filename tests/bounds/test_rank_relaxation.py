@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import halfulp as hu
 import halfulp.bounds as hb
+from halfulp.bounds._exact_planes import rank_biases, rank_ends
 from halfulp.bounds._network import Node
 from halfulp.bounds._rank_relaxation import rank_planes, rank_range
-from halfulp.bounds._rational import rank_biases, rank_ends
 from tests.bounds.test_max_relaxation import boxes
 
 

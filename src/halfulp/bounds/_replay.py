@@ -16,35 +16,28 @@ from typing import Any
 import numpy as np
 from flint import fmpq
 
-from halfulp.bounds._enclosures import VALUES
+from halfulp.bounds._exact_intervals import Intervals
+from halfulp.bounds._exact_planes import planes_of
 from halfulp.bounds._maps import Gather
 from halfulp.bounds._network import Network, Node
 from halfulp.bounds._rational import (
-    CURVES,
     ONE,
     ZERO,
     Exact,
     Linear,
     add_to,
-    affine_of,
-    cells_of_windows,
     check_cover,
     larger,
     number,
     numbers,
-    padded_zeros,
-    planes_of,
-    rank_ends,
     rational,
     refuse,
     size_of,
     smaller,
-    smooth_value,
     sparse,
     zeros,
 )
 from halfulp.errors import CertificateError
-from halfulp.numbers import float_format, round_rational
 
 
 def replay(certificate: Any, network: Any) -> str:
@@ -91,18 +84,12 @@ class _Checker:
 
     def __init__(self, network: Network, content: dict[str, Any]) -> None:
         self.network, self.content = network, content
-        self.arithmetic = content["arithmetic"]
-        if self.arithmetic not in ("real", "halfulp", "any-order"):
-            raise refuse(f"arithmetic={self.arithmetic!r}", "must be 'real', 'halfulp' or 'any-order'")
-        self.format = float_format(network.dtype)
-        self.unit = fmpq(1, 2**self.format.precision)
-        self.eta = fmpq(1, 2**-self.format.quantum)
-        self.affine = {p: affine_of(n) for p, n in enumerate(network.nodes) if n.kind == "affine"}
         self.kept: dict[int, Any] = {}
         self.gaps: dict[int, dict[tuple[int, int], Exact]] = {}
         """Maximum -> cells k, j of its input -> a proved upper bound of their difference."""
         shape = network.input_shape
-        self.box = tuple(numbers(content["box"][end], shape) for end in ("lower", "upper"))
+        box = (numbers(content["box"]["lower"], shape), numbers(content["box"]["upper"], shape))
+        self.intervals = Intervals(network, content["arithmetic"], box)
 
     def check(self) -> str:
         """Everything: the root's bounds, the tree of splits, the claim in every leaf."""
@@ -116,14 +103,14 @@ class _Checker:
                 self.claim(leaf, inside, noise, leaf["planes"] or root["planes"])
         kind = content["claim"]["kind"]
         what = f"bounds of {len(content['claim']['lower'])} outputs" if kind == "bounds" else "property"
-        return f"{what}, {self.arithmetic} arithmetic, {len(leaves)} leaves: proved exactly"
+        return f"{what}, {self.intervals.name} arithmetic, {len(leaves)} leaves: proved exactly"
 
     def ranges(self, cuts: Any, known: Any, root: Any) -> Any:
         """Bounds and errors of every node; None if the cuts leave nothing."""
         found: list[tuple[Exact, Exact]] = []
         errors: list[Exact | None] = []
         for position, node in enumerate(self.network.nodes):
-            low, high, error = self.interval(position, node, found)
+            low, high, error = self.intervals.of(position, node, found)
             if known is not None:
                 low, high = larger(low, known[position][0]), smaller(high, known[position][1])
             for place, cell, side, text in cuts:
@@ -140,110 +127,6 @@ class _Checker:
             if root is not None and str(position) in root["differences"]:
                 self.gaps[position] = self.differences(node, found, errors, root, root["differences"][str(position)])
         return found, errors
-
-    def interval(self, position: int, node: Node, found: Any) -> tuple[Exact, Exact, Exact | None]:
-        """The exact interval bounds of a node from those of its inputs, widened by the arithmetic's error."""
-        given = [found[i] for i in node.inputs]
-        if node.kind == "input":
-            return (*self.box, None)
-        affine = node.kind == "affine" and node.operator is not None and self.arithmetic == "halfulp"
-        other = node.kind in ("product", "smooth", "rank") or node.function == "leaky_relu"
-        if self.arithmetic != "real" and (affine or other):
-            # The inputs are floats: those next to an end may stand for it.
-            nearest = np.frompyfunc(self.rounded, 1, 1)
-            given = [tuple(nearest(end) for end in ends) for ends in given]
-        if node.kind == "max":
-            cells = [cells_of_windows(node, end) for end in given[0]]
-            low, high = (
-                np.array([max(w, default=ZERO) for w in end], dtype=object).reshape(node.shape) for end in cells
-            )
-            return low, high, None
-        if node.kind == "rank":
-            return self.rank(node, given[0])
-        if node.kind == "smooth":
-            return self.smooth(node, given[0])
-        if node.kind == "curve" and node.function in VALUES:
-            low, high = (np.frompyfunc(lambda x, k=k: VALUES[node.function](x)[k], 1, 1)(given[0][k]) for k in (0, 1))
-            if self.arithmetic == "real":
-                return low, high, None
-            error = (larger(size_of(low), size_of(high)) * self.unit + self.eta) * 16
-            return low - error, high + error, error
-        if node.kind == "curve":
-            ends = [CURVES[node.function](node, end) for end in given[0]]
-            low, high = smaller(*ends), larger(*ends)
-            if node.function == "leaky_relu":
-                through = np.array([a < 0 < b for a, b in zip(*(e.reshape(-1) for e in given[0]), strict=True)])
-                low = np.where(through.reshape(low.shape), smaller(low, ZERO), low)
-                return self.widened(node, low, high, larger(size_of(low), size_of(high)))
-            return low, high, None
-        if node.kind == "product":
-            corners = [a * b for a in given[0] for b in given[1]]
-            low, high = corners[0], corners[0]
-            for corner in corners[1:]:
-                low, high = smaller(low, corner), larger(high, corner)
-            return self.widened(node, low, high, larger(size_of(low), size_of(high)))
-        low, high, reach = zeros(node.shape), zeros(node.shape), zeros(node.shape)
-        known = self.affine[position]
-        for linear, (a, b) in zip(known.maps, given, strict=True):
-            big = larger(size_of(a), size_of(b))
-            stack = np.stack([a, b, big])
-            plus, minus = linear.forward(stack, 1), linear.forward(stack, -1)
-            low, high, reach = low + plus[0] + minus[1], high + plus[1] + minus[0], reach + plus[2] - minus[2]
-        if known.bias is not None:
-            low, high, reach = low + known.bias, high + known.bias, reach + known.reach
-        if node.operator is None:
-            return low, high, None
-        if known.slack is None:
-            return self.widened(node, low, high, reach)
-        off = known.slack * (larger(size_of(given[0][0]), size_of(given[0][1])) + known.offset)
-        low, high, error = self.widened(node, low - off, high + off, reach + off)
-        return low, high, off if error is None else error + off
-
-    def rank(self, node: Node, given: tuple[Exact, Exact]) -> tuple[Exact, Exact, Exact | None]:
-        """The interval bounds of a median or mode, and the error of the mean of the middle two cells."""
-        windows = [cells_of_windows(node, end) for end in given]
-        low, high = zeros(node.shape), zeros(node.shape)
-        for out, cells, side in zip((low, high), windows, (0, 1), strict=True):
-            out.reshape(-1)[:] = [rank_ends(node, window)[side] for window in cells]
-        if self.arithmetic == "real" or node.function == "mode":
-            return low, high, None
-        if self.arithmetic == "halfulp":
-            return self.widened(node, low, high, larger(size_of(low), size_of(high)))
-        sums = [2 * max((abs(x) for x in (*a, *b)), default=ZERO) for a, b in zip(*windows, strict=True)]
-        error = self.any_order(node, np.array(sums, dtype=object).reshape(node.shape))
-        return low - error, high + error, error
-
-    def smooth(self, node: Node, given: tuple[Exact, Exact]) -> tuple[Exact, Exact, Exact | None]:
-        """The interval bounds of a smooth maximum or norm: it grows with every cell."""
-        value, padding = smooth_value(node), padded_zeros(node)
-        low, high = zeros(node.shape), zeros(node.shape)
-        for out, end, side in ((low, given[0], 0), (high, given[1], 1)):
-            windows = zip(cells_of_windows(node, end), padding, strict=True)
-            out.reshape(-1)[:] = [value(cells, count)[side] for cells, count in windows]
-        return self.widened(node, low, high, larger(size_of(low), size_of(high)))
-
-    def widened(self, node: Node, low: Exact, high: Exact, reach: Exact) -> tuple[Exact, Exact, Exact | None]:
-        """Bounds of the computed values, and of their distance to the exact ones."""
-        if self.arithmetic == "real":
-            return low, high, None
-        if self.arithmetic == "halfulp" or node.kind != "affine":
-            rounding = np.frompyfunc(self.rounded, 1, 1)
-            low, high = rounding(low), rounding(high)
-            return low, high, larger(size_of(low), size_of(high)) * self.unit + self.eta
-        error = self.any_order(node, reach)
-        return low - error, high + error, error
-
-    def any_order(self, node: Node, reach: Exact) -> Exact:
-        """The error of a sum in any order, whose absolute terms add up to ``reach``."""
-        share = node.roundings * self.unit
-        return reach * (share / (ONE - share)) + 2 * node.roundings * self.eta
-
-    def rounded(self, value: Exact) -> Exact:
-        """The nearest float; an overflow proves nothing."""
-        near = round_rational(int(value.p), int(value.q), self.format)
-        if near in (float("inf"), float("-inf")):
-            raise refuse(f"value {value}", "overflows")
-        return fmpq(*near.as_integer_ratio())
 
     def tightened(self, position: int, found: Any, errors: Any, root: Any) -> tuple[Exact, Exact]:
         """The certificate's bounds of some cells, after they are proved."""
@@ -342,7 +225,7 @@ class _Checker:
             if node.kind == "input":
                 constant = constant + (arrived * np.where(positive, *ranges[0])).sum(axis=axes)
             elif node.kind == "affine":
-                known = self.affine[position]
+                known = self.intervals.affine[position]
                 if known.bias is not None:
                     constant = constant + (arrived * known.bias).sum(axis=axes)
                 for source, linear in zip(node.inputs, known.maps, strict=True):

@@ -16,12 +16,12 @@ from halfulp.bounds._arithmetic import Arithmetic
 from halfulp.bounds._attack import search
 from halfulp.bounds._backward import Empty, State, lower_bounds, propagate
 from halfulp.bounds._box import Box
-from halfulp.bounds._certificate import Leaf, certificate_of_bounds, certificate_of_property
 from halfulp.bounds._forward import Range, cell_bounds, step
 from halfulp.bounds._maps import Array
 from halfulp.bounds._max_relaxation import MAX_RELAXATIONS
 from halfulp.bounds._network import Network
 from halfulp.bounds._patches import refine
+from halfulp.bounds._proof import Leaf, certificate_of_bounds, certificate_of_property
 from halfulp.bounds._property import Property, robust
 from halfulp.bounds._result import Bounds, Verdict
 from halfulp.errors import CertificateError, ModelError, PolicyError
