@@ -48,6 +48,13 @@ def _client_class(distributed: Any) -> Any:
     return distributed.Client
 
 
+def _check_address(address: str) -> None:
+    """Refuse what is not an address by a ValueError; a client that cannot read its own complains again at exit."""
+    from distributed.comm.addressing import get_address_host_port
+
+    get_address_host_port(address)
+
+
 class Cluster:
     """A runner of tasks on the workers of a Dask scheduler."""
 
@@ -57,7 +64,7 @@ class Cluster:
         except ImportError as error:
             raise SubjectError("--scheduler needs dask.distributed: pip install 'halfulp[dask]'") from error
         try:
-            distributed.comm.get_address_host_port(address)  # a client that cannot read its address complains at exit
+            _check_address(address)
             self._client: Any = _client_class(distributed)(address, timeout=10, set_as_default=False)
         except (OSError, ValueError) as error:
             raise SubjectError(f"--scheduler {address}: {error}") from error
