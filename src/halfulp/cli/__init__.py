@@ -18,7 +18,11 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     from halfulp import __version__
 
-    top = Parser(prog="halfulp", description="Convolution and pooling with one right answer.", allow_abbrev=False)
+    top = Parser(
+        prog="halfulp",
+        description="Check, draw and run convolution and pooling with exact results.",
+        allow_abbrev=False,
+    )
     top.add_argument("--version", action="version", version=f"halfulp {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in (check, show, explain, run_, verify, pyramid, completion):

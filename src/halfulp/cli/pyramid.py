@@ -21,8 +21,8 @@ __all__ = ["add_to"]
 _DESCRIPTION = """\
 Write a multiscale OME-Zarr image from a Zarr array (v2, v3), a TIFF or OME-TIFF
 file, or a .npy file. Every level is the correctly rounded pooling of the base,
-not of the level before; the base is read once. A command that was killed goes
-on where it was when it is given again."""
+not of the previous level; the base is read once. A command that was killed
+resumes when it is given again."""
 
 _EPILOG = """\
 examples:
@@ -31,7 +31,7 @@ examples:
   halfulp pyramid raw.zarr image.zarr --memory 4GB --compressor zstd:3 --scheduler tcp://host:8786
   halfulp pyramid --verify image.zarr --method mean
 
-exit code: 0 if all is well, 1 if --verify finds a wrong level, 2 for a wrong
+exit code: 0 for success, 1 if --verify finds a wrong level, 2 for a wrong
 command line, a source that cannot be read or a target that cannot be written,
 130 if interrupted"""
 
@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
 
 def _what(group: Any) -> None:
     methods = ("mean", "max", "min", "median", "mode", "sum")
-    group.add_argument("--method", choices=methods, help="what a cell of a level is of its window (default mean)")
+    group.add_argument("--method", choices=methods, help="how the cells of a window are combined (default mean)")
     group.add_argument(
         "--factor", type=_numbers, default=2, metavar="N", help="along z, y and x (default 2), or as in z=1,y=2,x=2"
     )
@@ -87,7 +87,7 @@ def _what(group: Any) -> None:
 
 def _how(group: Any) -> None:
     group.add_argument(
-        "--memory", type=_bytes, default=10**9, metavar="SIZE", help="not more than this, such as 500MB (default 1GB)"
+        "--memory", type=_bytes, default=10**9, metavar="SIZE", help="memory limit, such as 500MB (default 1GB)"
     )
     group.add_argument(
         "--jobs", type=_positive, default=min(os.cpu_count() or 1, 8), metavar="N", help="threads (default %(default)s)"

@@ -1,7 +1,7 @@
 """The journal: one JSON line per finished unit, so that a campaign that was killed can be resumed.
 
 The first line says which campaign it is. A last line that was cut off by a kill is dropped when the journal is opened
-again. A file that is no journal of the campaign, or has a line that the campaign cannot have written, is refused and
+again. A file that is not a journal of the campaign, or has a line that the campaign cannot have written, is refused and
 stays as it is.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["Journal", "JournalError"]
 
 
 class JournalError(ValueError):
-    """A file that is no journal of this campaign."""
+    """A file that is not a journal of this campaign."""
 
 
 class Journal:

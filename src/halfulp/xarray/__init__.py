@@ -42,9 +42,9 @@ class Accessor:
     ) -> Pool:
         """Blocks of cells along the named dimensions, to be reduced by a method of the result.
 
-        ``boundary``, ``side`` and ``coord_func`` mean what they mean for ``coarsen``: a size that is no multiple of the
-        window is refused (``"exact"``), cut (``"trim"``) or has a last window with the cells that are left (``"pad"``);
-        each may be a dict by dimension.
+        ``boundary``, ``side`` and ``coord_func`` are those of ``coarsen``. A size that is not a multiple of the window
+        is refused (``"exact"``), cut (``"trim"``) or gets a smaller last window (``"pad"``). Each may be a dict by
+        dimension.
 
         >>> import xarray as xr
         >>> import halfulp.xarray
