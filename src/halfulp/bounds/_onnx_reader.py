@@ -11,14 +11,13 @@ from halfulp.autograd import ops
 from halfulp.bounds import _curves
 from halfulp.bounds._lowering import LOWERINGS
 from halfulp.bounds._network import Network
-from halfulp.bounds._record_lowering import lower_normalize
 from halfulp.bounds._tracing import Symbol, trace
 from halfulp.errors import ModelError
 from halfulp.onnx._model import DEFAULT_LIMIT, Model
 from halfulp.onnx._node import Node
 from halfulp.onnx._program import Program, Step
 from halfulp.onnx._reading import read
-from halfulp.onnx.operators import OPERATORS, elementwise, normalization
+from halfulp.onnx.operators import OPERATORS, elementwise
 
 
 def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Network:
@@ -64,14 +63,6 @@ def _operators() -> dict[str, Any]:
     return {**OPERATORS, **_MORE}
 
 
-def _sub(node: Node) -> Callable[..., Any]:
-    return elementwise._binary(node, ops.sub)
-
-
-def _div(node: Node) -> Callable[..., Any]:
-    return elementwise._binary(node, ops.div)
-
-
 def _leaky_relu(node: Node) -> Callable[..., Any]:
     slope = node.number("alpha", 0.01)
     return lambda x: _curves.leaky_relu(x, np.asarray(slope, dtype=np.float32)[()])
@@ -81,74 +72,13 @@ def _simple(function: Callable[[Any], Any]) -> Callable[[Node], Callable[..., An
     return lambda node: function
 
 
-def _slice(node: Node) -> Callable[..., Any]:
-    if node.opset < 10:
-        starts, ends, axes = (node.integers(name) for name in ("starts", "ends", "axes"))
-        return lambda x: _sliced(node, x, starts or (), ends or (), axes, None)
-
-    def run(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-        given = [None if a is None else node.concrete(a, "slice").tolist() for a in (starts, ends, axes, steps)]
-        return _sliced(node, x, given[0] or (), given[1] or (), given[2], given[3])
-
-    return run
-
-
-def _sliced(node: Node, x: Any, starts: Any, ends: Any, axes: Any, steps: Any) -> Any:
-    ndim = len(x.shape)
-    key: list[slice] = [slice(None)] * ndim
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    if not len(starts) == len(ends) == len(axes) == len(steps) or any(not -ndim <= a < ndim for a in axes):
-        raise node.refusal(f"starts={list(starts)}", "needs one start, end, axis and step for each axis", "O9")
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        size = x.shape[axis]
-        # A negative step that runs past the front has no end that Python's slice could name by a number.
-        stop = None if step < 0 and end < -size else end
-        key[axis] = slice(start, stop, step)
-    return ops.index(x, tuple(key))
-
-
-def _squeeze(node: Node) -> Callable[..., Any]:
-    fixed = node.integers("axes") if node.opset < 13 else None
-
-    def run(x: Any, axes: Any = None) -> Any:
-        chosen = fixed if axes is None else node.concrete(axes, "axes").tolist()
-        ndim = len(x.shape)
-        drop = {a % ndim for a in chosen} if chosen is not None else {a for a in range(ndim) if x.shape[a] == 1}
-        if any(x.shape[a] != 1 for a in drop):
-            raise node.refusal(f"axes={sorted(drop)}", f"must have size 1 in an input of shape {x.shape}", "O9")
-        return ops.reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in drop))
-
-    return run
-
-
-def _unsqueeze(node: Node) -> Callable[..., Any]:
-    fixed = node.integers("axes") if node.opset < 13 else None
-
-    def run(x: Any, axes: Any = None) -> Any:
-        chosen = fixed if axes is None else node.concrete(axes, "axes").tolist()
-        sizes = list(x.shape)
-        ndim = len(sizes) + len(chosen or ())
-        for axis in sorted(a % ndim for a in chosen or ()):
-            sizes.insert(axis, 1)
-        return ops.reshape(x, tuple(sizes))
-
-    return run
-
-
 _MORE: dict[str, Callable[[Node], Callable[..., Any]]] = {
-    "Div": _div,
     "LeakyRelu": _leaky_relu,
     "Sigmoid": _simple(ops.sigmoid),
-    "Slice": _slice,
     "Softplus": _simple(_curves.softplus),
-    "Squeeze": _squeeze,
-    "Sub": _sub,
     "Tanh": _simple(ops.tanh),
-    "Unsqueeze": _unsqueeze,
 }
 """Operators that can be bounded, besides those that :mod:`halfulp.onnx` computes."""
 
 
-LOWERINGS[normalization.Normalize] = lower_normalize
 LOWERINGS[elementwise.Clip] = LOWERINGS[_curves.Clip]

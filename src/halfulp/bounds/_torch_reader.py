@@ -101,14 +101,9 @@ def _avg_pool(
 
 
 def _batch_norm(x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *rest: Any) -> Any:
-    from halfulp.autograd import apply
-    from halfulp.bounds import _onnx_reader  # noqa: F401  (registers how to bound it)
-    from halfulp.onnx.operators.normalization import Normalize
-
-    epsilon = float(rest[-1])
     scale = np.ones_like(mean) if weight is None else weight
     shift = np.zeros_like(mean) if bias is None else bias
-    return [apply(Normalize(mean, variance, epsilon), x, scale, shift)]
+    return [hu.BatchNorm(eps=float(rest[-1]))(x, scale, shift, mean, variance)]
 
 
 def _slice(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:

@@ -76,6 +76,8 @@ def bytes_of(array: NDArray[Any]) -> int:
     """The bytes that an array's own memory takes; repeated elements (a stride of 0) take none."""
     if array.size == 0:
         return 0
+    if array.flags.c_contiguous and not array.dtype.hasobject:
+        return array.nbytes
     if array.dtype.hasobject:
         return int(array.size) * OBJECT_BYTES
     reach = sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True))

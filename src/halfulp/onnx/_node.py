@@ -140,9 +140,11 @@ class Node:
 
     def same_types(self, *values: Any) -> None:
         """All inputs of one element type: NumPy would promote, ONNX does not."""
-        types = {str(value.dtype) for value in values if value is not None}
-        if len(types) > 1:
-            raise self.refusal(f"element types {sorted(types)}", "must be one type", "O9")
+        first = values[0].dtype
+        for value in values:
+            if value is not None and value.dtype != first:
+                types = sorted({str(v.dtype) for v in values if v is not None})
+                raise self.refusal(f"element types {types}", "must be one type", "O9")
 
     def concrete(self, value: Any, argument: str) -> NDArray[np.int64]:
         """An integer input that decides a shape."""
