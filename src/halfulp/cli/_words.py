@@ -1,4 +1,4 @@
-"""What every command does with words: suggestions, numbers, files, and terminals without Unicode."""
+"""Helpers of all commands: suggestions, numbers, files, and terminals without Unicode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``halfulp completion``: a script that teaches a shell the command line."""
+"""``halfulp completion``: a completion script for a shell."""
 
 from __future__ import annotations
 

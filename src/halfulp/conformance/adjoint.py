@@ -1,4 +1,4 @@
-"""Is a subject's VJP the transpose of its own JVP? Asked without regard to which tie rule it follows.
+"""Whether a subject's VJP is the transpose of its own JVP, for any tie rule.
 
 For the same point, <g, J t> must equal <Jᵀ g, t>. The question is put with small integers, for which all sums and
 products are exact in every element type; only averages and smooth maxima then round, and far less than the bound.

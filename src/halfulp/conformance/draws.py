@@ -1,10 +1,9 @@
 """What the lab draws for each operator: its declaration names a family, which says how geometry is drawn, and choices
 for fields of its own.
 
-The values of a family's options are *kinds*: ``"mixed"`` stands for values that differ from axis to axis. Which cases
-are drawn from the table, and that every two values of two options meet, is the affair of
-:mod:`halfulp.conformance.pairwise`; how a choice becomes a record with shapes, that of
-:mod:`halfulp.conformance.build`.
+The values of a family's options are *kinds*: ``"mixed"`` stands for values that differ from axis to axis.
+:mod:`halfulp.conformance.pairwise` chooses the cases, so that every two values of two options meet.
+:mod:`halfulp.conformance.build` makes a record with shapes of a choice.
 """
 
 from __future__ import annotations

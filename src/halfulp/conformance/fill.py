@@ -1,4 +1,4 @@
-"""Numbers by label: each label is a kind of trouble that an implementation may have with its inputs."""
+"""Numbers by label: each label is a kind of input that implementations often get wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The right answers of a case, each computed once however many subjects ask for it."""
+"""The right answers of a case, each computed once for all subjects."""
 
 from __future__ import annotations
 

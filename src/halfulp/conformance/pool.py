@@ -1,4 +1,4 @@
-"""Worker processes, one thread each to talk to them; crashes and hangs are reported, and the work goes on."""
+"""Worker processes, one thread each to talk to them; crashes and hangs are reported, and the campaign continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reproducibility: the same numbers with other threads, batches, memory layouts, and once more. Same bits or not?"""
+"""Reproducibility: the same bits with other threads, batches and memory layouts and in a second run."""
 
 from __future__ import annotations
 

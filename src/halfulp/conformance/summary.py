@@ -1,4 +1,4 @@
-"""What many verdicts say together: one cell per operator, mode and element type. Cells can be merged and written."""
+"""Verdicts summed up: one cell per operator, mode and element type. Cells can be merged and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to see: cells, windows, winners, ties, and where a cotangent flows.
+"""The content of a picture: cells, windows, winners, ties, and cotangents.
 
 Small inputs are evaluated by the specification on exact numbers, so that a picture shows 8/9 and not 0.889. Operators
 with roots or exponentials, and inputs of more than ``EXACT_CELLS`` cells, are evaluated on floats.

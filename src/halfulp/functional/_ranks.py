@@ -1,4 +1,4 @@
-"""What the functional forms share: a record out of a call's arguments, with a memory."""
+"""What the functional forms share: the record of a call's arguments, cached."""
 
 from __future__ import annotations
 

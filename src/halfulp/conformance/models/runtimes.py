@@ -1,4 +1,4 @@
-"""Runtimes that a model is held against: each gives the values of all nodes, or of the outputs alone."""
+"""Runtimes that a model is compared with: each gives the values of all nodes, or only of the outputs."""
 
 from __future__ import annotations
 

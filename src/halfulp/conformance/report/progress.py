@@ -1,4 +1,4 @@
-"""A live bar with what is known so far."""
+"""A progress bar with the findings so far."""
 
 from __future__ import annotations
 

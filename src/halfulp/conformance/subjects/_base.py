@@ -1,4 +1,4 @@
-"""What a subject of a check is: something that evaluates operator records on NumPy arrays."""
+"""The base of all subjects: a subject evaluates operator records on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch and channel axes for frameworks that insist on both."""
+"""Batch and channel axes for frameworks that require both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subject ``numpy-naive``: plain loops in the input's own precision, as a yardstick for everybody else.
+"""The subject ``numpy-naive``: plain loops in the input's own precision, for comparison.
 
 Every sum runs over its terms in row-major order and rounds after each step, which is what a first implementation does.
 """
