@@ -15,7 +15,7 @@ from halfulp.onnx._node import Node
 from halfulp.onnx._program import Program, Step, Subgraph
 from halfulp.onnx._tensors import check_size
 
-SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0, "Softmax": 128}
+SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0}
 """Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
 
 

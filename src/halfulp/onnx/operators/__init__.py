@@ -30,7 +30,7 @@ from halfulp.onnx.operators.normalization import batch_normalization
 from halfulp.onnx.operators.norms import group_normalization, instance_normalization, layer_normalization
 from halfulp.onnx.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
 from halfulp.onnx.operators.shape import concat, constant, flatten, pad, reshape, transpose
-from halfulp.onnx.operators.softmax import softmax
+from halfulp.onnx.operators.softmax import log_softmax, softmax
 
 Builder: TypeAlias = Callable[[Node], Callable[..., Any]]
 
@@ -149,6 +149,7 @@ OPERATORS: dict[str, Builder] = {
     "Identity": identity,
     "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
+    "LogSoftmax": log_softmax,
     "LpPool": lp_pool,
     "MatMul": matmul,
     "MaxPool": max_pool,
