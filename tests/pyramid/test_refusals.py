@@ -120,17 +120,34 @@ def test_words_that_are_none(words: Any, capsys: Any) -> None:
 def test_targets(tmp_path: Path, image: Path, capsys: Any) -> None:
     target = tmp_path / "y.zarr"
     target.mkdir()
-    (target / "precious").write_text("data")
     assert "exists already; --overwrite replaces it [Y5]" in refused(capsys, image, target)
-    assert (target / "precious").read_text() == "data"
     assert main(["pyramid", str(image), str(target), "--overwrite", "--quiet"]) == 0
-    assert not (target / "precious").exists()
+    assert main(["pyramid", str(image), str(target), "--overwrite", "--quiet", "--method", "max"]) == 0
     other = tmp_path / "z.zarr.partial"
     other.mkdir()
     (other / "precious").write_text("data")
-    assert "is in the way; --overwrite removes it [Y5]" in refused(capsys, image, tmp_path / "z.zarr")
+    for words in ((), ("--overwrite",)):
+        text = refused(capsys, image, tmp_path / "z.zarr", *words)
+        assert "is in the way: no pyramid that was begun here [Y5]" in text
+    assert (other / "precious").read_text() == "data"
     assert refused(capsys, image) == "halfulp pyramid: SOURCE and TARGET are missing, or --verify TARGET"
     assert refused(capsys, image, "--verify", target) == "halfulp pyramid: --verify takes no SOURCE"
+
+
+def test_overwrite_replaces_zarr_data_alone_and_never_the_source(tmp_path: Path, image: Path, capsys: Any) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "precious").write_text("data")
+    assert "is a folder of other files, which is never replaced [Y5]" in refused(capsys, image, home, "--overwrite")
+    assert "is a file; a pyramid is a folder [Y5]" in refused(capsys, image, home / "precious", "--overwrite")
+    assert (home / "precious").read_text() == "data"
+    stored = zarr.create_array(str(tmp_path / "s.zarr"), shape=(8, 8), chunks=(4, 4), dtype="u2")
+    stored[:] = cells = noise((8, 8))
+    for source, target in (("s.zarr", "s.zarr"), ("s.zarr", "s.zarr/inner"), ("x.npy", "."), ("x.npy", "x.npy")):
+        text = refused(capsys, tmp_path / source, tmp_path / target, "--overwrite")
+        assert f"is, holds or lies in the source {tmp_path / source} [Y5]" in text
+    assert np.array_equal(zarr.open_array(str(tmp_path / "s.zarr"))[:], cells)
+    assert image.exists()
 
 
 def test_what_the_command_prints(tmp_path: Path, image: Path, capsys: Any) -> None:

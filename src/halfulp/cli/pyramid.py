@@ -93,7 +93,9 @@ def _how(group: Any) -> None:
         "--jobs", type=_positive, default=min(os.cpu_count() or 1, 8), metavar="N", help="threads (default %(default)s)"
     )
     group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://host:8786")
-    group.add_argument("--overwrite", action="store_true", help="replace a target that exists, or start again")
+    group.add_argument(
+        "--overwrite", action="store_true", help="replace a pyramid or Zarr array that exists, or start again"
+    )
     group.add_argument("--quiet", action="store_true", help="print nothing")
 
 
@@ -152,7 +154,8 @@ def _write(options: argparse.Namespace) -> int:
     if not options.quiet:
         for number, level in enumerate(plan.levels):
             print(f"{number}  {'x'.join(map(str, level.shape))}  {plan.stored}")
-        print(f"{options.target}: {len(plan.levels)} levels, {plan.method}, {time.monotonic() - began:.1f} s")
+        count = f"{len(plan.levels)} level{'' if len(plan.levels) == 1 else 's'}"
+        print(f"{options.target}: {count}, {plan.method}, {time.monotonic() - began:.1f} s")
     return 0
 
 

@@ -136,6 +136,7 @@ def build(
 ) -> Plan:
     """Make the pyramid, or go on with it; the result is the plan that it has."""
     folder = partial_of(target)
+    _refuse_targets(Path(source.path), target)
     if target.exists() and not overwrite:
         if (target / STATE).exists():  # killed between its last two steps
             shutil.rmtree(target / STATE)
@@ -171,6 +172,18 @@ def build(
     return plan
 
 
+def _refuse_targets(source: Path, target: Path) -> None:
+    """Nothing is replaced but Zarr data and empty folders, and never the source."""
+    here, there = target.resolve(), source.resolve()
+    if here == there or here in there.parents or there in here.parents:
+        raise PyramidError("pyramid", str(target), f"is, holds or lies in the source {source}", "Y5")
+    marks = ("zarr.json", ".zgroup", ".zarray", ".zattrs", STATE)
+    if target.exists() and not target.is_dir():
+        raise PyramidError("pyramid", str(target), "is a file; a pyramid is a folder", "Y5")
+    if target.exists() and any(target.iterdir()) and not any((target / mark).exists() for mark in marks):
+        raise PyramidError("pyramid", str(target), "is a folder of other files, which is never replaced", "Y5")
+
+
 def _begin(plan: Plan, folder: Path, overwrite: bool) -> Plan:
     """Make the folder, or find the one of an earlier run; its plan counts, which may have other tiles."""
     state = folder / STATE / "plan.json"
@@ -182,8 +195,8 @@ def _begin(plan: Plan, folder: Path, overwrite: bool) -> Plan:
             names = [k for k in vars(plan) if k != "tile" and getattr(plan, k) != getattr(found, k)]
             text = f"is an unfinished pyramid with another {', '.join(names)}; --overwrite starts again"
             raise PyramidError("pyramid", str(folder), text, "Y5")
-    elif folder.exists() and any(folder.iterdir()) and not overwrite and not (folder / STATE).exists():
-        raise PyramidError("pyramid", str(folder), "is in the way; --overwrite removes it", "Y5")
+    elif folder.exists() and any(folder.iterdir()) and not (folder / STATE).exists():
+        raise PyramidError("pyramid", str(folder), "is in the way: no pyramid that was begun here", "Y5")
     if folder.exists():
         shutil.rmtree(folder)
     (folder / STATE).mkdir(parents=True)
