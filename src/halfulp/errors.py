@@ -109,6 +109,8 @@ CONSTRAINTS: dict[str, str] = {
     "B5": "a module is compiled or traced by torch.compile, torch.export, torch.fx or torch.jit.trace",
     "B6": "an optimizer's settings are finite numbers in their range, its parameters dense and real",
     "B7": "a dropout's probability is in [0, 1]; seed, step and row are counts",
+    "B8": "exact gradients of a batch in parts are those of replaced convolutions, linear layers and normalisations",
+    "B9": "every worker of a data-parallel model answers within the timeout",
     "E7": "a node's JVP and VJP are adjoint and agree with the exact ones",
     # JAX
     "J1": "an operator under jax is compiled for the CPU",

@@ -14,12 +14,13 @@ try:
 except ImportError as error:
     raise ImportError("halfulp.torch needs PyTorch: install it with `pip install 'halfulp[torch]'`") from error
 
-from halfulp.torch import optim
+from halfulp.torch import distributed, optim
 from halfulp.torch._bridge import functions
 from halfulp.torch._errors import TorchDTypeError, TorchPolicyError, TorchShapeError
 from halfulp.torch._generated import *
 from halfulp.torch._generated import __all__ as _names
 from halfulp.torch._standard import register as _register_standard
+from halfulp.torch.accumulating import pieces
 from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
@@ -47,6 +48,7 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "distributed",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -55,6 +57,7 @@ __all__ = [
     "functions",
     "optim",
     "patched",
+    "pieces",
     "replace",
     *_modules,
     *_names,

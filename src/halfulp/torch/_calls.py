@@ -37,7 +37,7 @@ class Watched(_Mode):  # type: ignore[misc]
             return function(*args, **kwargs)
         name = _name(func)
         function = OURS.get(name)
-        if function is None and name.endswith("_") and name[:-1] in OURS:
+        if function is None and name.endswith("_") and name[:-1] in OURS and _floats(args):
             return self._in_place(name, func, args, kwargs)
         own.modes -= 1  # PyTorch takes the mode off the stack for the length of this call
         try:

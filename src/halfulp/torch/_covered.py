@@ -51,8 +51,8 @@ _ELEMENTWISE = _words("sigmoid tanh gelu silu softplus elu mish hardswish exp lo
 _DIRECT = _words(
     """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d
     avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul layer_norm
-    group_norm instance_norm cross_entropy mse_loss interpolate sum mean var dropout dropout1d dropout2d dropout3d"""
+    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul cross_entropy
+    mse_loss interpolate sum mean var dropout dropout1d dropout2d dropout3d"""
 )
 
 
@@ -151,19 +151,38 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
     return mul(div(v, ours.sqrt(squares)), g.reshape(shape))
 
 
-def batch_norm(
+def batch_norm(input: Tensor, *arguments: Any, **keywords: Any) -> Any:
+    """``torch.nn.functional.batch_norm`` and ``torch.batch_norm``, which has the parameters first and one flag more."""
+    if len(arguments) == 8:
+        weight, bias, mean, variance, training, momentum, eps, _ = arguments
+        arguments = (mean, variance, weight, bias, training, momentum, eps)
+    return ours.batch_norm(input, *arguments, **keywords)
+
+
+def layer_norm(input: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    """``torch.nn.functional.layer_norm``, and ``torch.layer_norm``, which has one flag more."""
+    return ours.layer_norm(input, shape, weight, bias, eps)
+
+
+def group_norm(input: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
+    """``torch.nn.functional.group_norm``, and ``torch.group_norm``, which has one flag more."""
+    return ours.group_norm(input, groups, weight, bias, eps)
+
+
+def instance_norm(
     input: Tensor,
     running_mean: Any = None,
     running_var: Any = None,
     weight: Any = None,
     bias: Any = None,
-    training: bool = False,
+    use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
-    *more: Any,
 ) -> Any:
-    """``torch.nn.functional.batch_norm`` and, with two more arguments, ``torch.batch_norm``."""
-    return ours.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    """``torch.nn.functional.instance_norm``; given statistics are those of a batch norm."""
+    if use_input_stats:
+        return ours.instance_norm(input, weight, bias, eps)
+    return ours.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
 _WRITTEN = {
@@ -176,6 +195,9 @@ _WRITTEN = {
     "pow": (power, "pow"),
     "_weight_norm": (weight_norm, "sqrt"),
     "batch_norm": (batch_norm, "batch_norm"),
+    "layer_norm": (layer_norm, "layer_norm"),
+    "group_norm": (group_norm, "group_norm"),
+    "instance_norm": (instance_norm, "instance_norm"),
 }
 """Name in PyTorch -> the function here (None: ours as it is), and the name of ours that it needs."""
 

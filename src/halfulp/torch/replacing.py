@@ -169,7 +169,7 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
     elif not own_forward and name not in _FUNCTION_OF:
         if name not in _CONTAINERS:
             result.left[label] = f"{_title(theirs)}: PyTorch's own"
-    elif own_forward or _FUNCTION_OF[name] in OURS:
+    elif own_forward or (_FUNCTION_OF[name] in OURS and not (name.startswith("Inst") and layer.track_running_stats)):
         layer.__class__ = exact_class(theirs)
         layer._halfulp_calls = result.calls
         function = "its forward with our functions" if own_forward else f"halfulp.torch.{_FUNCTION_OF[name]}"

@@ -1,0 +1,122 @@
+"""What the processes of test_distributed run: ``workers.py TASK KIND RANK SIZE FILE``; each prints a line of JSON."""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import halfulp.torch as ht
+
+BATCH = 7
+
+
+class Shared(nn.Module):
+    """Two uses of one layer, groups, strides, a reflected edge, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 6, 3, padding=1, padding_mode="reflect")
+        self.twice = nn.Conv2d(6, 6, 3, padding="same", groups=2)
+        self.up = nn.ConvTranspose2d(6, 4, 3, stride=2)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.twice(x)) + self.twice(x)
+        x = self.up(x)
+        return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
+def digest(model: nn.Module) -> str:
+    state = hashlib.sha256()
+    for name, parameter in model.named_parameters():
+        state.update(name.encode() + parameter.detach().numpy().tobytes() + parameter.grad.numpy().tobytes())
+    for name, buffer in model.named_buffers():
+        state.update(name.encode() + buffer.numpy().tobytes())
+    return state.hexdigest()
+
+
+def network(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    if kind == "norm":
+        model: nn.Module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3))
+    else:
+        model = Shared()
+    ht.replace(model, everything=True)
+    return model
+
+
+def batch(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    if kind == "ties":  # small integers: many sums are exact ties between two floats of 16 bits
+        return torch.randint(-4, 5, (BATCH, 3, 6, 6)).float(), torch.randint(-2, 3, (BATCH, 5)).float()
+    x = torch.randn(BATCH, 3, 6, 6)
+    return x, torch.randn(BATCH, 2, 2, 2) if kind == "norm" else torch.randn(BATCH, 5)
+
+
+def part(x: torch.Tensor, rank: int, size: int) -> torch.Tensor:
+    bounds = [BATCH * i // size for i in range(size + 1)]
+    return x[bounds[rank] : bounds[rank + 1]]
+
+
+def trained(kind: str, rank: int, size: int, group: Any) -> dict[str, Any]:
+    dtype = {"half": torch.float16, "double": torch.float64}.get(kind, torch.float32)
+    model = network(kind).to(dtype)
+    if rank:  # rank 0 has the last word
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(1)
+    parallel = ht.distributed.ExactDataParallel(model, group, timeout=60)
+    optimizer = ht.optim.SGD(parallel.parameters(), lr=0.05, momentum=0.9)
+    x, weights = (t.to(dtype) for t in batch(kind))
+    for _ in range(2):
+        optimizer.zero_grad()
+        output = parallel(part(x, rank, size))
+        (output * part(weights, rank, size)).sum().backward()
+        optimizer.step()
+    count = sum(p.numel() for p in model.parameters())
+    return {"digest": digest(model), "sent": parallel.sent_bytes, "exchanged": parallel.exchanged, "elements": count}
+
+
+def task_sizes(kind: str, rank: int, world: int) -> dict[str, Any]:
+    results = {}
+    for size in range(1, world + 1):
+        group = dist.new_group(list(range(size)))
+        if rank < size:
+            results[str(size)] = trained(kind, rank, size, group)
+    return results
+
+
+def task_lost(kind: str, rank: int, world: int) -> dict[str, Any]:
+    model = ht.distributed.ExactDataParallel(network(kind), timeout=20)
+    x, weights = batch(kind)
+    output = model(part(x, rank, world))
+    if rank == world - 1:
+        os._exit(3)  # as a worker that is killed
+    began = time.monotonic()
+    try:
+        (output * part(weights, rank, world)).sum().backward()
+    except ht.distributed.WorkerLostError as error:
+        return {"error": str(error), "seconds": time.monotonic() - began}
+    return {}
+
+
+def main() -> None:
+    task, kind, rank, world, file = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+    torch.set_num_threads(1)
+    store = dist.FileStore(file, world)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=timedelta(seconds=60))
+    result = {"sizes": task_sizes, "lost": task_lost}[task](kind, rank, world)
+    print(json.dumps(result), flush=True)
+    os._exit(0)  # no farewell to workers that are gone
+
+
+if __name__ == "__main__":
+    main()
