@@ -260,7 +260,7 @@ def test_joint_bounds_of_patches_are_sound_and_decide_more() -> None:
             state = propagate(State(network, box, Arithmetic.of(arithmetic, network.dtype)), True)
             rows = np.concatenate([np.eye(3), -np.eye(3)])
             single, _ = lower_bounds(state, network.output, rows)
-            joint = refine(state, network.output, rows, np.full(6, np.inf), {})
+            joint, _ = refine(state, network.output, rows, np.full(6, np.inf), {})
             assert (joint > single).all()
             for share in rng.random((200, 1, size, size)):
                 point = (box.lower + np.rint(share * 2) / 2).astype(np.float32)  # exact, in a box of width 1

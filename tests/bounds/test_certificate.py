@@ -256,8 +256,44 @@ def test_the_checker_shares_nothing_with_the_search() -> None:
         module = waiting.pop()
         reached.add(module)
         waiting |= _imports(module) - reached - {"_onnx_reader"}  # reads the model, which the checker needs
-    checker = {"_replay", "_exact_intervals", "_exact_planes", "_rational", "_enclosures"}
-    assert reached == checker | {"_certificate", "_network", "_maps"}
+    checker = {"_replay", "_exact_intervals", "_exact_planes", "_exact_patches", "_rational", "_enclosures"}
+    assert reached == checker | {"_certificate", "_network", "_maps", "_windows"}
     sizes = [len((FOLDER / f"{module}.py").read_text(encoding="utf-8").splitlines()) for module in checker]
     assert max(sizes) <= 300
     assert "_backward" in _imports("_proof")  # the search is found where it is
+
+
+@pytest.mark.parametrize("arithmetic", ["real", "halfulp", "any-order"])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_joint_bounds_of_patches_have_certificates(arithmetic: str, padding: int) -> None:
+    """Many channels over one small patch: single planes do not decide, the parts of the patch do."""
+    from halfulp.bounds._arithmetic import Arithmetic
+    from halfulp.bounds._backward import State, propagate
+    from halfulp.bounds._patches import refine
+    from halfulp.bounds._proof import Leaf, certificate_of_property
+
+    rng = np.random.default_rng(9 + padding)
+    kernel, matrix = _linear(rng, 6, 1, 2, 2), _linear(rng, 1, 54)
+    size = 4 - 2 * padding
+    network = hb.from_function(
+        lambda x: ops.linear(ops.reshape(ops.relu(hu.conv2d(x, kernel, padding=padding)), (54,)), matrix),
+        (1, size, size),
+    )
+    box = hb.Box.around(rng.integers(-32, 33, size=(1, size, size)) / 16, 0.5)
+    state = propagate(State(network, box, Arithmetic.of(arithmetic, network.dtype)), True)
+    (joint,), proofs = refine(state, network.output, np.eye(1), np.full(1, np.inf), {})
+    assert joint > hb.bounds(network, box, "crown", arithmetic).lower[0]
+    for limit, holds in ((np.nextafter(joint, -np.inf), True), (joint + 1e-3, False)):
+        claim = hb.Property([([[1]], [float(limit)])])
+        leaf = Leaf(state, (), {}, {}, {}, np.zeros(1, dtype=bool), proofs)
+        certificate = certificate_of_property(network, box, arithmetic, claim, state, (leaf,))
+        if holds:
+            assert hb.replay(certificate, network).endswith("proved exactly")
+            continue
+        with pytest.raises(hu.CertificateError, match="is not proved"):
+            hb.replay(certificate, network)
+    for key, value in (("place", 1), ("pieces", 99)):
+        changed = copy.deepcopy(certificate.content)
+        changed["leaves"][0]["patches"][0][key] = value
+        with pytest.raises(hu.CertificateError, match=r"patches at node 1|pieces=99: must be from 1 to 8"):
+            hb.replay(_resealed(changed), network)

@@ -20,6 +20,7 @@ import numpy as np
 from halfulp.bounds._backward import State, lower_bounds, rectifier, slopes_of
 from halfulp.bounds._maps import Array, Convolution
 from halfulp.bounds._scalar_relaxation import scalar_planes
+from halfulp.bounds._windows import patch_cells
 from halfulp.records import Conv
 
 AXES = 6
@@ -42,38 +43,33 @@ def place_of(state: State) -> int | None:
     return None
 
 
-def _patches(linear: Any) -> Array:
-    """The input cells of every position, (positions, cells of the kernel), -1 for padding."""
-    record, ndim = linear._push, linear.record.ndim
-    shape = linear.source[len(linear.source) - ndim - 1 :]
-    plane = np.pad(np.arange(int(np.prod(shape))).reshape(shape), [(0, 0), *record.padding], constant_values=-1)
-    kernel, target = linear.weight.shape[2:], linear.target[len(linear.target) - ndim :]
-    axes = [
-        (np.arange(n) * s)[:, None] + (np.arange(k) * d)[None]
-        for n, s, k, d in zip(target, record.stride, kernel, record.dilation, strict=True)
-    ]
-    grids = np.ix_(np.arange(shape[0]), *(axis.reshape(-1) for axis in axes))
-    cut = plane[grids].reshape(shape[0], *(n for pair in zip(target, kernel, strict=True) for n in pair))
-    order = [*range(1, 2 * ndim, 2), 0, *range(2, 2 * ndim + 1, 2)]
-    return np.asarray(cut.transpose(order).reshape(int(np.prod(target)), -1))
+class Joint(NamedTuple):
+    """What proves a joint bound: the rectifier, the pieces of an axis, the slopes (positions, cells of the kernel)."""
+
+    place: int
+    pieces: int
+    slopes: Array
 
 
-def refine(state: State, start: int, rows: Array, goal: Array, alphas: dict[int, Array]) -> Array:
+def refine(
+    state: State, start: int, rows: Array, goal: Array, alphas: dict[int, Array]
+) -> tuple[Array, list[Joint | None]]:
     """Lower bounds of rows · value of node ``start``, with joint bounds at the first convolution, up to a goal."""
     place = place_of(state)
+    proofs: list[Joint | None] = [None] * len(rows)
     if place is None:
-        return np.full(len(rows), -np.inf)
+        return np.full(len(rows), -np.inf), proofs
     state.alphas = alphas
     constant, trail = lower_bounds(state, start, rows, stop=place)
     arrived = trail.coefficients.get(place)
     state.alphas = {}
     if arrived is None:
-        return constant
+        return constant, proofs
     node = state.network.nodes[place]
     source = state.network.nodes[node.inputs[0]]
     linear: Any = source.maps[0]
     channels = linear.weight.shape[0]
-    cells = _patches(linear)
+    cells = patch_cells(linear)
     weight = linear.weight.reshape(channels, -1)
     bias = np.zeros((channels, len(cells))) if source.bias is None else source.bias.reshape(channels, -1)
     low, high = (np.where(cells >= 0, end.reshape(-1)[np.maximum(cells, 0)], 0.0) for end in state.ranges[0])
@@ -82,7 +78,6 @@ def refine(state: State, start: int, rows: Array, goal: Array, alphas: dict[int,
         (0.0 if e is None else e.reshape(channels, -1) for e in (state.errors[place], state.errors[node.inputs[0]])),
         np.zeros((channels, len(cells))),
     )
-    known = [end.reshape(channels, -1) for end in state.ranges[node.inputs[0]]]
     parameters: Any = {"slope": node.parameters[0]} if node.parameters else {}
     out = constant.copy()
     reach = np.maximum(np.abs(low), np.abs(high))
@@ -93,14 +88,16 @@ def refine(state: State, start: int, rows: Array, goal: Array, alphas: dict[int,
         wanted = (coefficients * slopes).T @ weight  # (positions, cells)
         gain = -np.inf
         for pieces in (2, 4):
-            parts = _parts(coefficients, weight, bias, low, high, size, known, node.function, parameters, pieces)
+            parts = _parts(coefficients, weight, bias, low, high, size, node.function, parameters, pieces)
             wanted = _agreed(parts, wanted, cells, state)
             least = _least(parts, coefficients, wanted, size, reach)
-            gain = max(gain, _total(least, wanted, cells, coefficients, noise, state))
+            total = _total(least, wanted, cells, coefficients, noise, state)
+            if total > gain:
+                gain, proofs[k] = total, Joint(place, pieces, wanted)
             if out[k] + gain > goal[k]:
                 break
         out[k] = out[k] + gain
-    return np.asarray(np.nextafter(out, -np.inf))
+    return np.asarray(np.nextafter(out, -np.inf)), proofs
 
 
 class Parts(NamedTuple):
@@ -119,8 +116,7 @@ class Parts(NamedTuple):
 
 
 def _parts(
-    a: Array, weight: Array, bias: Array, low: Array, high: Array, size: Array, known: Any, name: str, parameters: Any,
-    pieces: int,
+    a: Array, weight: Array, bias: Array, low: Array, high: Array, size: Array, name: str, parameters: Any, pieces: int
 ) -> Parts:  # fmt: skip
     """Planes on each part of the patches' boxes, with every axis in ``pieces`` pieces."""
     margin = (weight.size + 64) * 2.0**-50
@@ -132,13 +128,11 @@ def _parts(
         right = np.stack([steps[k + 1][:, axis] for axis, k in enumerate(choice)], axis=1)
         centre, radius = left / 2 + right / 2, (right - left) / 2
         at, around = weight @ centre.T + bias, np.abs(weight) @ radius.T + margin * size
-        ends = np.maximum(at - around, known[0]), np.minimum(at + around, known[1])
-        empty = (ends[0] > ends[1]).any(axis=0)
-        planes = scalar_planes(name, np.minimum(*ends), np.maximum(*ends), **parameters)
+        planes = scalar_planes(name, at - around, at + around, **parameters)
         slope = np.where(below, planes.lower_slope, planes.upper_slope)
         offset = np.where(below, planes.lower_bias, planes.upper_bias)
         constant = (a * (offset + slope * bias)).sum(axis=0)
-        found.append(((a * slope).T @ weight, np.where(empty, np.inf, constant), centre, radius))
+        found.append(((a * slope).T @ weight, constant, centre, radius))
     return Parts(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 
 

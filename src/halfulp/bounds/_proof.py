@@ -13,6 +13,7 @@ from halfulp.bounds._certificate import FORMAT, Certificate, sealed
 from halfulp.bounds._differences import needed_gaps
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import Network
+from halfulp.bounds._patches import Joint
 from halfulp.bounds._property import Property
 
 
@@ -26,6 +27,8 @@ class Leaf(NamedTuple):
     betas: dict[int, Array]
     own: Array
     """Which rows have slopes and multipliers of their own."""
+    joints: list[Joint | None]
+    """What proves rows by joint bounds of patches."""
 
 
 def _head(network: Network, box: Box, arithmetic: str) -> dict[str, Any]:
@@ -121,7 +124,13 @@ def certificate_of_bounds(
     claim = {"kind": "bounds", "lower": hexes(low), "upper": hexes(high)}
     ranges = _ranges(state)
     ranges.pop(str(network.output), None)
-    leaf = {"cuts": [], "planes": {}, "slopes": _rows(state, alphas, np.ones(2 * low.size)), "multipliers": []}
+    leaf = {
+        "cuts": [],
+        "planes": {},
+        "slopes": _rows(state, alphas, np.ones(2 * low.size)),
+        "multipliers": [],
+        "patches": [],
+    }
     root = {"ranges": ranges, "differences": _differences([state]), "planes": _planes(state)}
     return sealed({**head, "claim": claim, "root": root, "leaves": [leaf]})
 
@@ -154,6 +163,10 @@ def certificate_of_property(
                 "planes": _planes(leaf.state) if leaf.cuts else {},
                 "slopes": _rows(leaf.state, leaf.alphas, leaf.own),
                 "multipliers": multipliers,
+                "patches": [
+                    {} if j is None else {"place": j.place, "pieces": j.pieces, "slopes": hexes(j.slopes)}
+                    for j in leaf.joints
+                ],
             }
         )
     differences = _differences([root, *(leaf.state for leaf in leaves if leaf.cuts)])

@@ -17,6 +17,7 @@ import numpy as np
 from flint import fmpq
 
 from halfulp.bounds._exact_intervals import Intervals
+from halfulp.bounds._exact_patches import joint_bound
 from halfulp.bounds._exact_planes import planes_of
 from halfulp.bounds._maps import Gather
 from halfulp.bounds._network import Network, Node
@@ -199,16 +200,27 @@ class _Checker:
         if not (least > wanted or (least == wanted and not strict)):
             own = leaf["slopes"][k] if leaf["slopes"] else {}
             extra = leaf["multipliers"][k] if leaf["multipliers"] else {}
-            least = self.back(last, row.reshape(1, *self.network.output_shape), ranges, errors, planes, own, extra)[0]
+            rows = row.reshape(1, *self.network.output_shape)
+            least = self.back(last, rows, ranges, errors, planes, own, extra)[0]
+            patches = leaf["patches"][k] if leaf["patches"] else {}
+            if patches and not least > wanted:
+                constant, left = self.down(last, rows, ranges, errors, planes, own, extra, patches["place"])
+                least = constant[0] + joint_bound(self.network, left, patches, ranges, errors)
         return bool(least > wanted or (least == wanted and not strict))
 
     def back(
         self, start: int, rows: Exact, ranges: Any, errors: Any, planes: Any, own: Any = None, extra: Any = None
     ) -> Exact:
         """Exact lower bounds of rows · value of a node."""
+        return self.down(start, rows, ranges, errors, planes, own, extra, -1)[0]
+
+    def down(
+        self, start: int, rows: Exact, ranges: Any, errors: Any, planes: Any, own: Any, extra: Any, stop: int
+    ) -> tuple[Exact, dict[int, Exact]]:
+        """Rows carried back to the input, or to the node ``stop``: constants, and the coefficients that are left."""
         waiting = {start: rows}
         constant = zeros((len(rows),))
-        for position in range(start, -1, -1):
+        for position in range(start, stop, -1):
             node = self.network.nodes[position]
             if extra and str(position) in extra:
                 added = sparse(extra[str(position)], node.shape)
@@ -237,7 +249,7 @@ class _Checker:
                 shares, biases = self.planes(position, slopes, ranges)
                 constant = constant + (arrived * np.where(positive, *biases)).sum(axis=axes)
                 self.spread(node, waiting, arrived, positive, shares)
-        return constant
+        return constant, waiting
 
     def planes(self, position: int, slopes: Any, ranges: Any) -> Any:
         """The planes of a node; many rows have the same, so those made last are kept with what they were made of."""

@@ -20,11 +20,11 @@ from halfulp.bounds._forward import Range, cell_bounds, step
 from halfulp.bounds._maps import Array
 from halfulp.bounds._max_relaxation import MAX_RELAXATIONS
 from halfulp.bounds._network import Network
-from halfulp.bounds._patches import refine
+from halfulp.bounds._patches import Joint, refine
 from halfulp.bounds._proof import Leaf, certificate_of_bounds, certificate_of_property
 from halfulp.bounds._property import Property, robust
 from halfulp.bounds._result import Bounds, Verdict
-from halfulp.errors import CertificateError, ModelError, PolicyError
+from halfulp.errors import ModelError, PolicyError
 
 METHODS = ("ibp", "crown", "alpha-crown")
 
@@ -168,13 +168,9 @@ class _Search:
         self.margin = -math.inf
         self.domains = 0
         self.leaves: list[Leaf] = []
-        self.joint = False
-        """Whether joint bounds of patches were needed, which certificates do not hold."""
 
     def certificate(self, box: Box, root: State) -> Any:
         """A function that makes the certificate of the domains that were decided."""
-        if self.joint:
-            return _no_certificate
         leaves = tuple(self.leaves)
         return lambda: certificate_of_property(self.network, box, self.arithmetic.name, self.claim, root, leaves)
 
@@ -192,6 +188,7 @@ class _Search:
         best = np.maximum(self._margins(plain), first)
         alphas: dict[int, Array] = {}
         betas: dict[int, Array] = {}
+        joints: list[Joint | None] = [None] * count
         if steps and not self._proved(best):
             open_rows = np.flatnonzero(~self._done(best))
             own[open_rows] = True
@@ -206,15 +203,15 @@ class _Search:
             if not self._proved(best) and not domain.cuts:
                 open_rows = np.flatnonzero(~self._done(best))
                 shared = {p: a[open_rows] for p, a in alphas.items()}
-                joint = refine(state, last, rows[open_rows], self.bound[open_rows], shared)
-                joined = self._margins(joint, open_rows)
-                self.joint = self.joint or bool((joined > 0).any())
-                best[open_rows] = np.maximum(best[open_rows], joined)
+                joint, proofs = refine(state, last, rows[open_rows], self.bound[open_rows], shared)
+                best[open_rows] = np.maximum(best[open_rows], self._margins(joint, open_rows))
+                for row, proof in zip(open_rows.tolist(), proofs, strict=True):
+                    joints[row] = proof
         margin = min(max(best[self.owner == k]) for k in range(len(self.claim.unsafe)))
         if quick:
             self.margin = margin
         if margin > 0:
-            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas, own))
+            self.leaves.append(Leaf(state, domain.cuts, domain.splits, alphas, betas, own, joints))
             return float(margin)
         self._last = (float(margin), best)
         return None
@@ -253,7 +250,9 @@ class _Search:
                 child = self._child(domain, cut, side)
                 if child is None:  # the splits leave no input: the parent's bounds show it
                     cuts = (*domain.cuts, (cut[0], cut[1], side, cut[2]))
-                    self.leaves.append(Leaf(domain.state, cuts, {}, {}, {}, np.zeros(len(self.rows), dtype=np.bool_)))
+                    self.leaves.append(
+                        Leaf(domain.state, cuts, {}, {}, {}, np.zeros(len(self.rows), dtype=np.bool_), [])
+                    )
                     closed += share / 2
                     continue
                 if self.decide(child, 12) is None:
@@ -342,11 +341,6 @@ class _Search:
             cells, sides = splits.get(position, (np.zeros(0, dtype=np.int64), np.zeros(0)))
             splits[position] = (np.append(cells, cell), np.append(sides, float(side)))
         return _Domain(state, splits, (*domain.cuts, (position, cell, side, threshold)))
-
-
-def _no_certificate() -> Any:
-    rule = "needs joint bounds of patches, which certificates do not hold"
-    raise CertificateError("certificate", "the proof", rule, "V7")
 
 
 def _spread(found: Array, rows: Array, count: int) -> Array:

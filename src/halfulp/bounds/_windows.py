@@ -57,3 +57,19 @@ def fractional_cells(record: Any, source: Shape, samples: Array) -> Array:
             found.append([flat_index(cell, spatial) + plane * math.prod(spatial) for cell in cells])
     target = record.output_shape(source, samples.shape)
     return np.array(found, dtype=np.int64).reshape(*target, math.prod(record.kernel_size))
+
+
+def patch_cells(linear: Any) -> Array:
+    """The input cells that every position of a convolution sees, (positions, cells of the kernel), -1 for padding."""
+    record, ndim = linear._push, linear.record.ndim
+    shape = linear.source[len(linear.source) - ndim - 1 :]
+    plane = np.pad(np.arange(int(np.prod(shape))).reshape(shape), [(0, 0), *record.padding], constant_values=-1)
+    kernel, target = linear.weight.shape[2:], linear.target[len(linear.target) - ndim :]
+    axes = [
+        (np.arange(n) * s)[:, None] + (np.arange(k) * d)[None]
+        for n, s, k, d in zip(target, record.stride, kernel, record.dilation, strict=True)
+    ]
+    grids = np.ix_(np.arange(shape[0]), *(axis.reshape(-1) for axis in axes))
+    cut = plane[grids].reshape(shape[0], *(n for pair in zip(target, kernel, strict=True) for n in pair))
+    order = [*range(1, 2 * ndim, 2), 0, *range(2, 2 * ndim + 1, 2)]
+    return np.asarray(cut.transpose(order).reshape(int(np.prod(target)), -1))
