@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from halfulp.autograd.builders_math import MathBuilders
 from halfulp.functional import _source
 from halfulp.records import Declaration, declarations
 from tools import badges, completeness
@@ -96,7 +97,12 @@ class Builders(MathBuilders):
         handles = {{n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}}
         return cast("tuple[Tape, int]", function(**handles, **settings))
 '''
-    methods = [_method(d, rank) for d in own() for rank in ((None, 2) if _sliding(d) else (None,))]
+    methods = [
+        _method(d, rank)
+        for d in own()
+        if not hasattr(MathBuilders, d.name)
+        for rank in ((None, 2) if _sliding(d) else (None,))
+    ]
     return head + "\n" + "\n".join(textwrap.indent(method, "    ") for method in methods)
 
 

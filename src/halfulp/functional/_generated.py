@@ -12,7 +12,7 @@ from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
     AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
     GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, InstanceNorm, LayerNorm, Linear, LogSoftmax, LpPool, Matmul,
-    MaxPool, MaxUnpool, MedianPool, MinPool, ModePool, SmoothMaxPool, Softmax, SumPool, Unfold
+    MaxPool, MaxUnpool, Mean, MedianPool, MinPool, ModePool, SmoothMaxPool, Softmax, Sum, SumPool, Unfold
 )
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
     "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
     "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d",
-    "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d",
-    "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
-    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "softmax", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
@@ -52,11 +52,13 @@ _lp_pool = builder(LpPool)
 _matmul = builder(Matmul)
 _max_pool = builder(MaxPool)
 _max_unpool = builder(MaxUnpool)
+_mean = builder(Mean)
 _median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
 _mode_pool = builder(ModePool)
 _smooth_max_pool = builder(SmoothMaxPool)
 _softmax = builder(Softmax)
+_sum = builder(Sum)
 _sum_pool = builder(SumPool)
 _unfold = builder(Unfold)
 
@@ -834,6 +836,17 @@ def max_unpool3d(
     return _max_unpool(3, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The mean over the axes ``dim``, None for all of them, correctly rounded.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> mean(np.array([[1.0, 2.0], [3.0, 6.0]]), 1)
+    array([1.5, 4.5])
+    """
+    return value(_mean(None, dim, keepdim), input, out)
+
+
 def median_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
     nan: str = "propagate", out: Any = None
@@ -1055,6 +1068,17 @@ def softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
     array([0.25, 0.25, 0.25, 0.25])
     """
     return value(_softmax(None, dim), input, out)
+
+
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The sum over the axes ``dim``, None for all of them, correctly rounded.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> sum(np.array([[1.0, 2.0], [3.0, 6.0]]), 1)
+    array([3., 9.])
+    """
+    return value(_sum(None, dim, keepdim), input, out)
 
 
 def sum_pool(

@@ -15,10 +15,10 @@ __all__ = [
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
     "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
     "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "median_pool", "median_pool1d", "median_pool2d",
-    "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d", "mode_pool2d",
-    "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
-    "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
+    "softmax", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
@@ -80,6 +80,7 @@ max_unpool = bridged(functional.max_unpool, ("input", "indices"))
 max_unpool1d = bridged(functional.max_unpool1d, ("input", "indices"))
 max_unpool2d = bridged(functional.max_unpool2d, ("input", "indices"))
 max_unpool3d = bridged(functional.max_unpool3d, ("input", "indices"))
+mean = bridged(functional.mean, ("input",))
 median_pool = bridged(functional.median_pool, ("input",))
 median_pool1d = bridged(functional.median_pool1d, ("input",))
 median_pool2d = bridged(functional.median_pool2d, ("input",))
@@ -97,6 +98,7 @@ smooth_max_pool1d = bridged(functional.smooth_max_pool1d, ("input",))
 smooth_max_pool2d = bridged(functional.smooth_max_pool2d, ("input",))
 smooth_max_pool3d = bridged(functional.smooth_max_pool3d, ("input",))
 softmax = bridged(functional.softmax, ("input",))
+sum = bridged(functional.sum, ("input",))
 sum_pool = bridged(functional.sum_pool, ("input",))
 sum_pool1d = bridged(functional.sum_pool1d, ("input",))
 sum_pool2d = bridged(functional.sum_pool2d, ("input",))

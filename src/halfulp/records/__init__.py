@@ -34,6 +34,7 @@ from halfulp.records.normalization import (
     LayerNorm,
     NormalisationOperator,
 )
+from halfulp.records.reduction import Mean, ReductionOperator, Sum
 from halfulp.records.smooth_max_pool import SmoothMaxPool
 from halfulp.records.softmax import LogSoftmax, Softmax, SoftmaxOperator
 from halfulp.records.sum_pool import SumPool
@@ -69,6 +70,7 @@ __all__ = [
     "Matmul",
     "MaxPool",
     "MaxUnpool",
+    "Mean",
     "MedianPool",
     "MinPool",
     "ModePool",
@@ -78,10 +80,12 @@ __all__ = [
     "PatchOperator",
     "PerAxis",
     "Pullback",
+    "ReductionOperator",
     "Shape",
     "SmoothMaxPool",
     "Softmax",
     "SoftmaxOperator",
+    "Sum",
     "SumPool",
     "Unfold",
     "WindowOperator",

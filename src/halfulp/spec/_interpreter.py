@@ -35,6 +35,7 @@ from halfulp.spec import (
     min_pool,
     mode_pool,
     normalization,
+    reduction,
     smooth_max_pool,
     softmax,
     sum_pool,
@@ -99,6 +100,8 @@ register(records.LayerNorm, normalization)
 register(records.GroupNorm, normalization)
 register(records.InstanceNorm, normalization)
 register(records.BatchNorm, normalization)
+register(records.Sum, reduction)
+register(records.Mean, reduction)
 register(records.Softmax, softmax)
 register(records.LogSoftmax, softmax)
 register(records.Linear, linear.LinearRule)

@@ -26,11 +26,13 @@ from halfulp.records import LpPool
 from halfulp.records import Matmul
 from halfulp.records import MaxPool
 from halfulp.records import MaxUnpool
+from halfulp.records import Mean
 from halfulp.records import MedianPool
 from halfulp.records import MinPool
 from halfulp.records import ModePool
 from halfulp.records import SmoothMaxPool
 from halfulp.records import Softmax
+from halfulp.records import Sum
 from halfulp.records import SumPool
 from halfulp.records import Unfold
 from halfulp.torch._bridge import bridge_of
@@ -42,8 +44,8 @@ __all__ = [
     "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d",
     "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax", "lp_pool1d", "lp_pool2d",
     "lp_pool3d", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "mean", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d",
+    "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "sum",
     "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
 ]
 
@@ -68,11 +70,13 @@ _lp_pool = bridge_of(LpPool)
 _matmul = bridge_of(Matmul)
 _max_pool = bridge_of(MaxPool)
 _max_unpool = bridge_of(MaxUnpool)
+_mean = bridge_of(Mean)
 _median_pool = bridge_of(MedianPool)
 _min_pool = bridge_of(MinPool)
 _mode_pool = bridge_of(ModePool)
 _smooth_max_pool = bridge_of(SmoothMaxPool)
 _softmax = bridge_of(Softmax)
+_sum = bridge_of(Sum)
 _sum_pool = bridge_of(SumPool)
 _unfold = bridge_of(Unfold)
 
@@ -561,6 +565,17 @@ def max_unpool3d(
     return output
 
 
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """:func:`halfulp.mean` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> mean(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
+    tensor([1.5000, 4.5000])
+    """
+    output: Tensor = _mean(None, (input,), False, dim, keepdim)
+    return output
+
+
 def median_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
@@ -738,6 +753,17 @@ def softmax(input: Tensor, dim: int = -1) -> Tensor:
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
     output: Tensor = _softmax(None, (input,), False, dim)
+    return output
+
+
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    """:func:`halfulp.sum` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> sum(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
+    tensor([3., 9.])
+    """
+    output: Tensor = _sum(None, (input,), False, dim, keepdim)
     return output
 
 

@@ -1,0 +1,124 @@
+"""The records of sums and means over axes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from halfulp.errors import ShapeError
+from halfulp.records import _arguments as arguments
+from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._declaration import Draw, declare
+from halfulp.records._products import given_shapes
+
+Axes = Any
+"""None for every axis, an integer, or a sequence of them; a built record holds None or a tuple."""
+
+
+class ReductionOperator(Operator):
+    """A linear reduction over the axes ``dim``."""
+
+    base_name: ClassVar[str]
+    required: ClassVar[int] = 1
+    dim: Any
+    keepdim: Any
+
+    @property
+    def name(self) -> str:
+        return self.base_name
+
+    def __post_init__(self) -> None:
+        given = self.dim
+        if given is not None:
+            axes = tuple(given) if arguments.is_sequence(given) else (given,)
+            if not all(is_integer(axis) for axis in axes):
+                raise ShapeError(self.name, f"dim={given!r}", "must be None, an integer or a sequence of them", "R6")
+            object.__setattr__(self, "dim", tuple(int(axis) for axis in axes) or None)
+        object.__setattr__(self, "keepdim", arguments.flag(self.name, "keepdim", self.keepdim))
+
+    def axes_of(self, shape: Shape) -> tuple[int, ...]:
+        """The axes that are reduced, in order."""
+        if self.dim is None:
+            return tuple(range(len(shape)))
+        axes = tuple(sorted(axis + len(shape) if axis < 0 else axis for axis in self.dim))
+        if len(set(axes)) < len(axes) or not all(0 <= axis < len(shape) for axis in axes):
+            raise ShapeError(self.name, f"dim={self.dim}", f"must name different axes of a shape {shape}", "R6")
+        return axes
+
+    def divisor(self, shape: Shape) -> int:
+        """What the sum is divided by."""
+        return 1
+
+    def output_shape(self, *input_shapes: Shape | None) -> Shape:
+        (x,) = given_shapes(self.name, input_shapes, 1, ("input",))
+        axes = self.axes_of(x)
+        return tuple(1 if i in axes else n for i, n in enumerate(x) if self.keepdim or i not in axes)
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class Sum(ReductionOperator):
+    """The sum over the axes ``dim``, None for all; of no cells, 0.
+
+    >>> import numpy as np
+    >>> Sum()(np.array([1e16, 1.0, -1e16]))
+    array(1.)
+    """
+
+    dim: Axes = None
+    keepdim: bool = False
+
+    base_name: ClassVar[str] = "sum"
+
+
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class Mean(ReductionOperator):
+    """The mean over the axes ``dim``, None for all.
+
+    >>> import numpy as np
+    >>> Mean(1)(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    array([1.5, 4.5])
+    """
+
+    dim: Axes = None
+    keepdim: bool = False
+
+    base_name: ClassVar[str] = "mean"
+
+    def divisor(self, shape: Shape) -> int:
+        return math.prod(shape[axis] for axis in self.axes_of(shape))
+
+    def output_shape(self, *input_shapes: Shape | None) -> Shape:
+        shape = super().output_shape(*input_shapes)
+        x = input_shapes[0]
+        assert x is not None
+        if self.divisor(tuple(x)) == 0:
+            raise ShapeError(self.name, f"input shape={tuple(x)}", "there is no mean of no cells", "R6")
+        return shape
+
+
+def _drawn(record: Any) -> Any:
+    def draw(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
+        shape = choose(((5,), (3, 4), (2, 3, 2), (1,), (2, 17), (33, 2), (3, 1, 4)))
+        axes = choose((None, 0, -1, (0,), tuple(range(len(shape)))))
+        return record(axes, choose((False, True))), (shape,)
+
+    return draw
+
+
+for _record, _what in ((Sum, "sum"), (Mean, "mean")):
+    declare(
+        _record,
+        kind="linear",
+        curvature="linear",
+        draw=Draw(_drawn(_record)),
+        ranks=(),
+        module=None,
+        planar=False,
+        torch=False,
+        summary=f"The {_what} over the axes ``dim``, None for all of them, correctly rounded",
+        examples=("np.array([[1.0, 2.0], [3.0, 6.0]]), 1",),
+        onnx=("ReduceSum",) if _record is Sum else ("ReduceMean",),
+    )
