@@ -40,6 +40,8 @@ def networks_of(declaration: Any, count: int) -> Iterator[tuple[Any, hb.Network]
         constants = [None if s is None else dyadic(rng, s) for s in shapes[1 : len(shapes) - len(fixed)]]
         if math.prod(shapes[0]) > 400 or getattr(op, "training", False):
             continue  # statistics of the input are refused by name
+        if op.output_shape(*shapes) == ():
+            continue  # certificates are of outputs with axes
         if declaration.name == "matmul" and len(shapes[1]) > 2:
             continue  # a stack of constant matrices is refused by name
 

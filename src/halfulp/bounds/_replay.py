@@ -119,7 +119,7 @@ class _Checker:
                     low, high, threshold = low.copy(), high.copy(), number(text)
                     end, better = (low, max) if side > 0 else (high, min)
                     end.reshape(-1)[cell] = better(end.reshape(-1)[cell], threshold)
-            if np.any(low > high):
+            if (low > high).any():
                 return None, None
             found.append((low, high))
             errors.append(error)
@@ -170,7 +170,7 @@ class _Checker:
     def claim(self, leaf: Any, ranges: Any, errors: Any, planes: Any) -> None:
         """The claim in one leaf: every row by its own slopes and multipliers, or by the output's ranges."""
         claim, last = self.content["claim"], self.network.output
-        low, _ = (np.asarray(end, dtype=object).reshape(-1) for end in ranges[last])
+        low, _ = (end.reshape(-1) for end in ranges[last])
         if claim["kind"] == "bounds":
             wanted = [number(t) for t in claim["lower"]] + [-number(t) for t in claim["upper"]]
             rows = np.concatenate([np.diag([ONE] * low.size), np.diag([-ONE] * low.size)])
@@ -224,7 +224,7 @@ class _Checker:
             node = self.network.nodes[position]
             if extra and str(position) in extra:
                 added = sparse(extra[str(position)], node.shape)
-                if any(np.any(added * end > 0) for end in ranges[position]):
+                if any((added * end > 0).any() for end in ranges[position]):
                     raise refuse(f"multiplier of node {position}", "needs a split that gives its cells a sign")
                 waiting[position] = waiting.get(position, zeros((len(rows), *node.shape))) + added
             arrived = waiting.pop(position, None)
