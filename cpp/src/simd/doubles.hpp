@@ -15,8 +15,15 @@ inline constexpr std::int64_t kWide = kLanes<double>;
 
 // As many items of the narrower types.
 using Floats = Vector<float, kVectorBytes / 2>;
-using Words = Vector<std::uint32_t, kVectorBytes / 2>;
 using Shorts = Vector<std::uint16_t, kVectorBytes / 4>;
+// Words for these. SSE2 has them in whole registers, whose second half means nothing: half of one is no vector there.
+#if defined(HALFULP_X86)
+inline constexpr int kWordBytes = kVectorBytes / 2 < 16 ? 16 : kVectorBytes / 2;
+#else
+inline constexpr int kWordBytes = kVectorBytes / 2;
+#endif
+using Words = Vector<std::uint32_t, kWordBytes>;
+using WordFloats = Vector<float, kWordBytes>;
 
 // Written out where compilers convert in halves.
 inline Doubles to_doubles(const Floats& v) {
@@ -26,6 +33,13 @@ inline Doubles to_doubles(const Floats& v) {
   return reinterpret<Doubles>(_mm256_cvtps_pd(reinterpret<__m128>(v)));
 #else
   return __builtin_convertvector(v, Doubles);
+#endif
+}
+inline Doubles to_doubles_of(const Words& bits) {
+#if defined(HALFULP_X86) && !defined(__AVX2__)
+  return reinterpret<Doubles>(_mm_cvtps_pd(reinterpret<__m128>(bits)));
+#else
+  return to_doubles(reinterpret<Floats>(bits));
 #endif
 }
 inline Floats to_floats(const Doubles& v) {
@@ -72,7 +86,7 @@ inline Words load_shorts(const void* x) {
   std::int32_t two;
   std::memcpy(&two, x, sizeof two);
   const __m128i words = _mm_unpacklo_epi16(_mm_cvtsi32_si128(two), _mm_setzero_si128());
-  return reinterpret<Words>(_mm_cvtsi128_si64(words));
+  return reinterpret<Words>(words);
 #else
   Shorts v;
   std::memcpy(&v, x, sizeof v);
@@ -86,8 +100,8 @@ inline void store_shorts(void* out, const Words& words) {
   const __m128i v = reinterpret<__m128i>(words);
   _mm_storel_epi64(static_cast<__m128i*>(out), _mm_packus_epi32(v, v));
 #elif defined(HALFULP_X86)
-  const auto both = reinterpret<std::uint64_t>(words);
-  const auto two = static_cast<std::uint32_t>(both | both >> 16);
+  const auto v = reinterpret<__m128i>(words);
+  const std::int32_t two = _mm_cvtsi128_si32(_mm_or_si128(v, _mm_srli_epi64(v, 16)));
   std::memcpy(out, &two, sizeof two);
 #else
   const Shorts v = __builtin_convertvector(words, Shorts);
@@ -95,7 +109,7 @@ inline void store_shorts(void* out, const Words& words) {
 #endif
 }
 
-inline Doubles load_doubles(const BFloat16* x) { return to_doubles(reinterpret<Floats>(load_shorts(x) << 16)); }
+inline Doubles load_doubles(const BFloat16* x) { return to_doubles_of(load_shorts(x) << 16); }
 
 inline Doubles load_doubles(const Float16* x) {
 #if defined(HALFULP_ISA_avx512)
@@ -108,24 +122,29 @@ inline Doubles load_doubles(const Float16* x) {
   // The exponent is moved by 112, that of infinity once more. Subnormal numbers have none: with one they are too large
   // by 2^-14.
   const Words halves = load_shorts(x), magnitude = (halves & 0x7fff) << 13;
-  const Words infinite = reinterpret<Words>(magnitude >= (31u << 23)) & (112u << 23);
-  const Words tiny = reinterpret<Words>(magnitude < (1u << 23));
+  const auto number = reinterpret<Vector<std::int32_t, kWordBytes>>(magnitude);
+  const Words infinite = reinterpret<Words>(number >= (31 << 23)) & (112u << 23);
+  const Words tiny = reinterpret<Words>(number < (1 << 23));
   const Words moved = magnitude + (112u << 23) + infinite + (tiny & (1u << 23));
-  const Floats excess = reinterpret<Floats>(tiny & ((127u - 14u) << 23));
-  const Words value = reinterpret<Words>(reinterpret<Floats>(moved) - excess);
-  return to_doubles(reinterpret<Floats>(value | ((halves & 0x8000) << 16)));
+  const WordFloats excess = reinterpret<WordFloats>(tiny & ((127u - 14u) << 23));
+  const Words value = reinterpret<Words>(reinterpret<WordFloats>(moved) - excess);
+  return to_doubles_of(value | ((halves & 0x8000) << 16));
 #endif
 }
 
 // To 24 bits so that rounding these gives what rounding all would: the last one tells whether anything was dropped.
-inline Floats sticky_floats(const Doubles& q) {
+inline Words sticky_floats(const Doubles& q) {
   using Bits = Vector<std::uint64_t>;
   constexpr std::uint64_t last = std::uint64_t{1} << 29;
   const Bits bits = reinterpret<Bits>(q);
   const Bits rest = bits & splat(last - 1);
   // Adding last - 1 carries into the last bit if there is a rest.
   const Bits kept = (bits ^ rest) | ((rest + splat(last - 1)) & splat(last));
-  return to_floats(reinterpret<Doubles>(kept));
+#if defined(HALFULP_X86) && !defined(__AVX2__)
+  return reinterpret<Words>(_mm_cvtpd_ps(reinterpret<__m128d>(kept)));
+#else
+  return reinterpret<Words>(to_floats(reinterpret<Doubles>(kept)));
+#endif
 }
 
 // Rounded to nearest, ties to even. float16 and bfloat16: finite numbers only; bfloat16 not below the normal floats.
@@ -139,7 +158,7 @@ inline void store_rounded(float* out, const Doubles& q) {
 #endif
 }
 inline void store_rounded(BFloat16* out, const Doubles& q) {
-  const Words bits = reinterpret<Words>(sticky_floats(q));
+  const Words bits = sticky_floats(q);
   store_shorts(out, (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 inline void store_rounded(Float16* out, const Doubles& q) {
@@ -152,11 +171,12 @@ inline void store_rounded(Float16* out, const Doubles& q) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), v);
 #else
   // Below 2^-14 the sum with 1/2 has its last bit where the result has it; above, bits are rounded as an integer is.
-  const Words bits = reinterpret<Words>(sticky_floats(q)), magnitude = bits & 0x7fffffff;
-  const Words small = reinterpret<Words>(reinterpret<Floats>(magnitude) + 0.5f) - (126u << 23);
+  const Words bits = sticky_floats(q), magnitude = bits & 0x7fffffff;
+  const Words small = reinterpret<Words>(reinterpret<WordFloats>(magnitude) + 0.5f) - (126u << 23);
   const Words large = (magnitude - (112u << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  const Words finite = select(magnitude >= 0x477ff000u, Words{} + 0x7c00u, large);
-  store_shorts(out, select(magnitude < (113u << 23), small, finite) | (bits >> 16 & 0x8000));
+  const auto number = reinterpret<Vector<std::int32_t, kWordBytes>>(magnitude);
+  const Words finite = select(number >= 0x477ff000, Words{} + 0x7c00u, large);
+  store_shorts(out, select(number < (113 << 23), small, finite) | (bits >> 16 & 0x8000));
 #endif
 }
 

@@ -1,11 +1,15 @@
 // Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor
 // that lacks it passes without a check.
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
+#include "simd/doubles.hpp"
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
 #include "simd/vector.hpp"
@@ -166,6 +170,59 @@ void check_type() {
 }
 
 }  // namespace
+// Every item of half precision as a double; doubles around every item and every midpoint, rounded. Numbers only: sums
+// with others are not rounded by vectors.
+template <class T>
+void check_half_type() {
+  const auto item_of = [](int bits) { return std::bit_cast<T>(static_cast<std::uint16_t>(bits)); };
+  for (int start = 0; start < 65536; start += static_cast<int>(kWide)) {
+    T in[kWide];
+    for (int i = 0; i < kWide; ++i) in[i] = item_of(start + i);
+    const Doubles found = load_doubles(in);
+    for (int i = 0; i < kWide; ++i) {
+      const double expected = to_float(in[i]);
+      CHECK(found[i] == expected || (found[i] != found[i] && expected != expected));
+      CHECK(std::signbit(found[i]) == std::signbit(expected));
+    }
+  }
+  constexpr bool brain = std::is_same_v<T, BFloat16>;
+  constexpr int first = brain ? 0x80 : 0, last = brain ? 0x7f7f : 0x7bff;  // bfloat16: normal numbers
+  for (int bits = first; bits < last; ++bits) {
+    const double low = to_float(item_of(bits)), high = to_float(item_of(bits + 1)), middle = (low + high) / 2;
+    const double numbers[] = {low, high, middle, std::nextafter(middle, low), std::nextafter(middle, high)};
+    for (const double number : numbers) {
+      Doubles q;
+      for (int i = 0; i < kWide; ++i) q[i] = i % 2 == 0 ? number : -number;
+      T out[kWide];
+      store_rounded(out, q);
+      for (int i = 0; i < kWide; ++i) CHECK(out[i].bits == round_to<T>(q[i]).bits);
+    }
+  }
+}
+
+void check_doubles() {
+  check_half_type<Float16>();
+  check_half_type<BFloat16>();
+  for (int i = 0; i < 1000; ++i) {
+    float cells[kWide], stored[kWide];
+    Doubles a, b;
+    for (int k = 0; k < kWide; ++k) {
+      cells[k] = item<float>(i + k) * 0.37f;
+      a[k] = 1.0 / (i + k + 3);
+      b[k] = item<float>(i + k) + 0.1;
+    }
+    const Doubles loaded = load_doubles(cells), product = fused(a, b, loaded), size = magnitude(b);
+    store_rounded(stored, a);
+    for (int k = 0; k < kWide; ++k) {
+      CHECK(loaded[k] == static_cast<double>(cells[k]) && stored[k] == static_cast<float>(a[k]));
+      CHECK(product[k] == std::fma(a[k], b[k], loaded[k]) && size[k] == std::fabs(b[k]));
+    }
+    Doubles other = a;
+    CHECK(equal_in_all(a, other) && all_lanes(a == other));
+    other[i % kWide] += 1.0;
+    CHECK(!equal_in_all(a, other) && !all_lanes(a == other));
+  }
+}
 
 void check_all() {
   check_type<float>();
@@ -182,6 +239,7 @@ void check_all() {
   check_masks<double>();
   check_halves_of_floats();
   check_stream();
+  check_doubles();
 }
 
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

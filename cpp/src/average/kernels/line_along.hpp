@@ -1,7 +1,7 @@
 // Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp
 // only.
 //
-// What becomes of the sums is up to a sink, which takes vectors of them, of which the first `left` are wanted. Loops
+// What becomes of the sums is up to a sink, which takes vectors of them: all, or the first `left` of them. Loops
 // copy their arguments: copies stay in registers, whatever a sink writes to. Arguments of several words are references,
 // because handing them over by value would read them from memory in other pieces than they have just been written in.
 #pragma once
@@ -21,6 +21,7 @@ struct KeepSums {
   struct Line {
     Sums out;
     void take(Index at, const Held<T, Doubles>& v, Index) const { put(out, at, v); }
+    void take_all(Index at, const Held<T, Doubles>& v) const { put(out, at, v); }
   };
   Line line(Index k) const { return {sums + k * pitch}; }
 };
@@ -35,8 +36,11 @@ struct RoundQuotients {
     T* out;
     SumDivisor divisor;  // a copy, so that it stays in registers
     HALFULP_IN_LINE void take(Index at, const Single<Doubles>& v, Index left) const {
-      const Doubles q = Whole ? v.sum * all<Doubles>(divisor.high) : uneven_quotient(v.sum, divisor);
-      store_first_rounded(out + at, q, left);
+      store_first_rounded(out + at, quotients(v), left);
+    }
+    HALFULP_IN_LINE void take_all(Index at, const Single<Doubles>& v) const { store_rounded(out + at, quotients(v)); }
+    HALFULP_IN_LINE Doubles quotients(const Single<Doubles>& v) const {
+      return Whole ? v.sum * all<Doubles>(divisor.high) : uneven_quotient(v.sum, divisor);
     }
   };
   Line line(Index k) const { return {outs[k], divisor}; }
@@ -76,6 +80,8 @@ struct RoundPairs {
       if (!all_lanes(decided_f64(v, divisor, quotient))) return take_with_care(at, v, left);
       put_part(out + at, quotient);
     }
+
+    void take_all(Index at, const Pair<Doubles>& v) const { take(at, v, kWide); }
 
     void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {
       double parts[2 * kWide];

@@ -99,13 +99,6 @@ class SummedColumns {
     return sum([&](int r) { return widened<Doubles>(rows_[r] + at); });
   }
 
-  // Asks for what follows two vectors of the last two rows, which no line before has read.
-  HALFULP_IN_LINE void ask_ahead(Index at) const {
-    constexpr int kLine = 64 / static_cast<int>(sizeof(T));
-    for (int r = Rows > 2 ? Rows - 2 : 0; r < Rows; ++r)
-      for (Index i = 0; i < 2 * kWide; i += kLine) prefetch_ahead(rows_[r] + at + i);
-  }
-
   // How many vectors, `step` apart, are inside from `at` on.
   Index vectors_inside(Index at, Index step, Index wanted) const {
     const Index room = margin_ + width_ - at;
@@ -173,7 +166,7 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
   const bool padded = from.padded;
   Values before;
   if constexpr (Count == 3) before = addition.lowered(ends.anywhere(first - kWide));
-  const auto finish = [&](Index t, const Values& a, const Values& b) HALFULP_IN_LINE {
+  const auto sums = [&](const Values& a, const Values& b) HALFULP_IN_LINE {
     const Values odds = addition.lowered(by_parts(a, b, odd<double>));
     Values v = addition.joined(by_parts(a, b, even<double>), odds);
     if constexpr (Count == 3) {
@@ -182,15 +175,14 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
     }
     v = addition.finished(v);
     if (padded) v.sum += all<Doubles>(0.0);
-    line.take(output + t, v, length - t);
+    return v;
   };
-  const Index inside = columns.vectors_inside(first, 2 * kWide, (length + kWide - 1) / kWide) * kWide;
+  const Index inside = columns.vectors_inside(first, 2 * kWide, length / kWide) * kWide;
   Index t = 0;
-  for (; t < inside; t += kWide) {
-    columns.ask_ahead(first + 2 * t);
-    finish(t, columns.inside(first + 2 * t), columns.inside(first + 2 * t + kWide));
-  }
-  for (; t < length; t += kWide) finish(t, ends.anywhere(first + 2 * t), ends.anywhere(first + 2 * t + kWide));
+  for (; t < inside; t += kWide)
+    line.take_all(output + t, sums(columns.inside(first + 2 * t), columns.inside(first + 2 * t + kWide)));
+  for (; t < length; t += kWide)
+    line.take(output + t, sums(ends.anywhere(first + 2 * t), ends.anywhere(first + 2 * t + kWide)), length - t);
 }
 
 // Lines of such windows, of up to three rows.

@@ -152,12 +152,10 @@ class SlabScan {
  public:
   explicit SlabScan(const LineTask<T>& task) : task_(task) {}
 
-  // Ahead: asks for what follows.
-  template <bool Ahead = true>
   void enter(const SumLine& line) {
     if (begin_ == end_) begin_ = end_ = line.first_slab;
-    if (end_ < line.end_slab) take<Ahead>(end_, line.end_slab);
-    if (begin_ > line.first_slab) take<Ahead>(line.first_slab, begin_);  // windows with holes may go back
+    if (end_ < line.end_slab) take(end_, line.end_slab);
+    if (begin_ > line.first_slab) take(line.first_slab, begin_);  // windows with holes may go back
     begin_ = begin_ < line.first_slab ? begin_ : line.first_slab;
     end_ = end_ > line.end_slab ? end_ : line.end_slab;
   }
@@ -181,20 +179,18 @@ class SlabScan {
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
  private:
-  template <bool Ahead>
   void take(Index first, Index end) {
     if (task_.slab_row_count == 1 && task_.slab_stride == task_.slab_width)
-      return take_row<Ahead>(task_.source + first * task_.slab_stride + task_.slab_rows[0] + task_.slab_column,
+      return take_row(task_.source + first * task_.slab_stride + task_.slab_rows[0] + task_.slab_column,
                       (end - first) * task_.slab_width);
     for (Index slab = first; slab < end; ++slab)
       for (Index r = 0; r < task_.slab_row_count; ++r)
-        take_row<Ahead>(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column,
+        take_row(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column,
                         task_.slab_width);
   }
 
-  template <bool Ahead>
   void take_row(const T* row, Index n) {
-    scan_.template take<Ahead>(row, n);
+    scan_.take(row, n);
     if (task_.slides) negative_zeros_.take(row, n);
   }
 
@@ -356,7 +352,7 @@ LineContents sum_lines(const LineTask<T>& task) {
       continue;
     }
     if (direct.apply(line)) {
-      scan.template enter<false>(line);
+      scan.enter(line);
       direct.know(scan.magnitudes());
       batch.run(direct, line, out);
       continue;
@@ -437,6 +433,13 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
     std::memcpy(&v, kept + k * lanes + lane, sizeof v);
     return v;
   };
+  // What the next line will bring, if windows move along both axes alike: while these sums are made, it arrives.
+  const auto ask_ahead = [&]() HALFULP_IN_LINE {
+    if constexpr (Rows > 1)
+      for (int r = 0; r < Stride && r < Rows; ++r)
+        for (Index i = 0; i < Stride * lanes; i += static_cast<Index>(64 / sizeof(T)))
+          __builtin_prefetch(rows[Rows - 1 - r] + Stride * (rows[1] - rows[0]) + i, 0, 2);
+  };
   for (int k = 0; k < kKept; ++k)
     for_each_vector(lanes, [&](auto tag, Index lane) {
       put_part(kept + k * lanes + lane, column(tag, k * stride + lane));
@@ -454,6 +457,7 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
       store_rounded(to + lane, whole ? V(v * all<V>(d.high)) : uneven_quotient(v, d));
     };
     for_each_vector(lanes, window);
+    ask_ahead();
     for (auto& row : rows) row += Stride * stride;
   }
 }

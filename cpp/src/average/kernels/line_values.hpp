@@ -188,22 +188,17 @@ class MagnitudeScan {
   using Lanes = MagnitudeLanes<T>;
   using Bits = typename Lanes::Bits;
 
-  // Ahead: asks for what follows.
-  template <bool Ahead = true>
   HALFULP_APART void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
     Lanes lanes = lanes_, others;  // of every other vector, so that one need not wait for the one before
     Index i = 0;
-    const auto take = [&](Lanes& to, Index at) HALFULP_IN_LINE {
-      if constexpr (Ahead) prefetch_ahead(x + at);
-      to.take(x + at);
-    };
     for (; i + 2 * Lanes::kWidth <= n; i += 2 * Lanes::kWidth) {
-      take(lanes, i);
-      take(others, i + Lanes::kWidth);
+      for (Index at = 0; at < 2 * Lanes::kWidth; at += static_cast<Index>(64 / sizeof(T))) prefetch_ahead(x + i + at);
+      lanes.take(x + i);
+      others.take(x + i + Lanes::kWidth);
     }
     if (i + Lanes::kWidth <= n) {
-      take(others, i);
+      others.take(x + i);
       i += Lanes::kWidth;
     }
     lanes.join(others);
