@@ -20,6 +20,7 @@ from halfulp.onnx.operators import (
     recurrent,
     reduction,
     resize,
+    trigonometry,
 )
 from halfulp.onnx.operators.convolution import conv, conv_transpose
 from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
@@ -86,6 +87,7 @@ _DECIDING: dict[str, Builder] = {
 _ARITHMETIC: dict[str, Builder] = {
     "Abs": arithmetic.unary(np.abs, arithmetic.sign),
     "Ceil": arithmetic.unary(arithmetic.ceil),
+    "Cos": trigonometry.wave("cos"),
     "Div": arithmetic.div,
     "Einsum": einsum.einsum,
     "Floor": arithmetic.unary(arithmetic.floor),
@@ -113,6 +115,7 @@ _ARITHMETIC: dict[str, Builder] = {
     "Resize": resize.resize,
     "Round": arithmetic.unary(arithmetic.rint),
     "Sign": arithmetic.unary(arithmetic.sign),
+    "Sin": trigonometry.wave("sin"),
     "Sub": arithmetic.sub,
     "Sum": arithmetic.sum_,
     "Upsample": resize.upsample,
