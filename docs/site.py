@@ -62,7 +62,9 @@ def api_pages() -> dict[str, str]:
         names = [name for name in importlib.import_module("halfulp").__all__ if group(name) == page]
         pages[page] = entries(title, text, "halfulp", names)
     for page, (module, text) in MODULES.items():
-        pages[page] = entries(module, text, module, imported(module).__all__)
+        found = imported(module)
+        names = [name for name in found.__all__ if not inspect.ismodule(getattr(found, name))]
+        pages[page] = entries(module, text, module, names)
     return pages
 
 
@@ -100,6 +102,11 @@ MODULES = {
     "spec": ("halfulp.spec", "The executable [specification](../../spec.md)."),
     "geometry": ("halfulp.geometry", "Windows, padding and output sizes."),
     "torch": ("halfulp.torch", "See [use it from PyTorch](../../how-to/pytorch.md)."),
+    "torch-optim": ("halfulp.torch.optim", "See [reproducible training](../../how-to/reproducible-training.md)."),
+    "torch-distributed": (
+        "halfulp.torch.distributed",
+        "See [reproducible training](../../how-to/reproducible-training.md).",
+    ),
     "jax": ("halfulp.jax", "See [use it from JAX](../../how-to/jax.md)."),
     "onnx": ("halfulp.onnx", "See [run an ONNX model](../../how-to/onnx.md)."),
     "bounds": ("halfulp.bounds", "See [bound a network](../../how-to/bound-a-network.md)."),
