@@ -5,6 +5,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "bindings.hpp"
@@ -142,7 +143,10 @@ class FractionalOperator {
     const std::span<const Index> sizes = call.x.view.shape.last(ndim());
     Index row = 0;
     for (const Index size : output_) row += size;
-    parallel_for(call.planes, 1, [&](Index begin, Index end) {
+    Index cells = 1;
+    for (const Index size : sizes) cells *= size;
+    const Index grain = std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, cells));  // planes worth a thread
+    parallel_for(call.planes, grain, [&](Index begin, Index end) {
       for (Index p = begin; p < end; ++p) {
         const Index* starts = call.starts.view.as<const Index>() + p * row;
         std::vector<Axis> axes;

@@ -23,10 +23,8 @@ class WindowSums:
         self.sizes = tuple(axis.size for axis in axes)
         self.outputs = tuple(axis.output_size for axis in axes)
         self.cells = prod(axis.kernel for axis in axes)
-
-    def numbers(self) -> list[tuple[int, ...]]:
+        self.numbers = [(a.size, a.kernel, a.stride, a.dilation, a.before, a.output_size) for a in axes]
         """The axes as the compiled core takes them."""
-        return [(a.size, a.kernel, a.stride, a.dilation, a.before, a.output_size) for a in self.axes]
 
     def push(self, values: Array) -> Array:
         """The sum of every window."""
@@ -76,12 +74,9 @@ class PlaneSums:
     """The same for one window over a whole plane."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = sizes
         self.cells = prod(sizes)
-
-    def numbers(self) -> list[tuple[int, ...]]:
+        self.numbers = [(size, size, 1, 1, 0, 1) for size in sizes]
         """One window over every axis, as the compiled core takes them."""
-        return [(size, size, 1, 1, 0, 1) for size in self.sizes]
 
     def push(self, values: Array) -> Array:
         """The sum of every plane."""

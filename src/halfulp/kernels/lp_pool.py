@@ -49,9 +49,9 @@ class Norm:
 
     def __init__(self, op: Any, x: Array) -> None:
         self.op, self.x = op, x
-        self.shape = op.output_shape(x.shape)
+        self.shape = _shape(op, x.shape)
         spatial = x.shape[x.ndim - op.ndim :]
-        self.sums: Any = WindowSums(op.axes(spatial)) if isinstance(op, LpPool) else PlaneSums(spatial)
+        self.sums = _sums(op, spatial)
         self.target = float_format(x.dtype)
         self.planes, self.size = prod(x.shape[: x.ndim - op.ndim]), prod(spatial)
 
@@ -93,7 +93,7 @@ class Norm:
     def values(self) -> Array:
         """The norms."""
         if self.op.p == 2:
-            found = _core.norm2(self.op.name, self.sums.numbers(), np.ascontiguousarray(self.x), self.shape)
+            found = _core.norm2(self.op.name, self.sums.numbers, np.ascontiguousarray(self.x), self.shape)
         else:
             self.prepare()
             out, sure = decided(self.y, self.y * self.error, self.target)
@@ -117,7 +117,7 @@ class Norm:
         """The derivative along t."""
         along = np.ascontiguousarray(t)
         if self.op.p == 2:
-            numbers, x = self.sums.numbers(), np.ascontiguousarray(self.x)
+            numbers, x = self.sums.numbers, np.ascontiguousarray(self.x)
             found = _core.norm2_jvp(self.op.name, numbers, x, along, self.shape)
         else:
             found = self._estimated_tangents(as_doubles(along).reshape(self.flat.shape))
@@ -147,7 +147,7 @@ class Norm:
             return np.zeros(self.x.shape, self.x.dtype)
         given = np.ascontiguousarray(g).reshape(self.planes, -1)
         if self.op.p == 2:
-            found = _core.norm2_vjp(self.op.name, self.sums.numbers(), np.ascontiguousarray(self.x), given)
+            found = _core.norm2_vjp(self.op.name, self.sums.numbers, np.ascontiguousarray(self.x), given)
         else:
             found = self._estimated_cotangents(as_doubles(given))
 
@@ -191,6 +191,17 @@ def _signed(op: Any, x: Array, t: Array) -> Array:
     return out
 
 
+@lru_cache(maxsize=1024)
+def _shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    found: tuple[int, ...] = op.output_shape(shape)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _sums(op: Any, spatial: tuple[int, ...]) -> Any:
+    return WindowSums(op.axes(spatial)) if isinstance(op, LpPool) else PlaneSums(spatial)
+
+
 def _value(op: Any, x: Array) -> Any:
     if op.p == math.inf:
         return _largest(op).forward(x)
@@ -205,7 +216,7 @@ def _sum(op: Any, x: Array) -> Any:
     """The sums of windows, or of planes."""
     if isinstance(op, LpPool):
         return _linear(op).forward(x)
-    shape, leading = op.output_shape(x.shape), x.shape[: x.ndim - op.ndim]
+    shape, leading = _shape(op, x.shape), x.shape[: x.ndim - op.ndim]
     flat = np.ascontiguousarray(x).reshape(prod(leading), prod(x.shape[x.ndim - op.ndim :]))
     if not flat.size:
         return np.zeros(shape, x.dtype)
@@ -221,7 +232,7 @@ def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
     """The norm of every window."""
     (x,) = _inputs.as_arrays(op, inputs)
     assert x is not None
-    op.output_shape(x.shape)
+    _shape(op, x.shape)
     return _value(op, x)
 
 
@@ -231,7 +242,7 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     assert x is not None
     (t,) = _inputs.as_tangents(op, (x,), tangents)
     assert t is not None
-    op.output_shape(x.shape)
+    _shape(op, x.shape)
     if op.p == math.inf:
         return tuple(_largest(op).jvp(x, _signed(op, x, t)))
     if op.p == 1:
@@ -244,7 +255,7 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
     (given,) = _inputs.as_arrays(op, primals)
     assert given is not None
     x = given.copy(order="K")
-    shape, dtype = op.output_shape(x.shape), x.dtype
+    shape, dtype = _shape(op, x.shape), x.dtype
     if 1 < op.p < math.inf:
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
