@@ -35,7 +35,7 @@ def to_markdown(result: Result) -> str:
     lines.append("")
     lines.append(
         f"`{' '.join(command)}`, {result.date[:10]}: the share of elements that are correctly rounded, and the largest "
-        "error in ulps where a rule is kept."
+        "rounding error in ulps."
     )
     if left_out:
         lines[-1] += f" No subject runs {', '.join(dict.fromkeys(left_out))}."
