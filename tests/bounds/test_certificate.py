@@ -268,9 +268,10 @@ def test_the_checker_shares_nothing_with_the_search() -> None:
 def test_joint_bounds_of_patches_have_certificates(arithmetic: str, padding: int) -> None:
     """Many channels over one small patch: single planes do not decide, the parts of the patch do."""
     from halfulp.bounds._arithmetic import Arithmetic
-    from halfulp.bounds._backward import State, propagate
+    from halfulp.bounds._backward import State
     from halfulp.bounds._patches import refine
     from halfulp.bounds._proof import Leaf, certificate_of_property
+    from halfulp.bounds._propagation import propagate
 
     rng = np.random.default_rng(9 + padding)
     kernel, matrix = _linear(rng, 6, 1, 2, 2), _linear(rng, 1, 54)

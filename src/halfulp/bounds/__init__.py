@@ -5,11 +5,12 @@ from halfulp.bounds._certificate import Certificate
 from halfulp.bounds._curves import clip, leaky_relu, softplus
 from halfulp.bounds._network import Network, Node
 from halfulp.bounds._property import Property, robust
+from halfulp.bounds._radius import certified_radius
 from halfulp.bounds._replay import replay
 from halfulp.bounds._result import Bounds, Verdict
 from halfulp.bounds._sources import from_torch, load, read_property
 from halfulp.bounds._tracing import from_function
-from halfulp.bounds._verify import bounds, certified_radius, verify
+from halfulp.bounds._verify import bounds, verify
 
 __all__ = [
     "Bounds",

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from halfulp.bounds._arithmetic import Arithmetic
-from halfulp.bounds._backward import State, _gather, propagate
+from halfulp.bounds._backward import State, _gather
 from halfulp.bounds._box import Box
 from halfulp.bounds._maps import Array
 from halfulp.bounds._network import Network, Node
+from halfulp.bounds._propagation import propagate
 from halfulp.bounds._property import Property
 from halfulp.numbers import exact
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.bounds import _layer_lowering, _tape_lowering  # noqa: F401  (they register their operators)
 from halfulp.bounds._curves import LeakyRelu
 from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input, refuse_dtype
 from halfulp.bounds._maps import Array, Dense, Mean, Scale, Shape
@@ -57,7 +58,7 @@ def bounded(record: type) -> bool:
 def why_not(op: Any) -> str:
     """Why an operator without a rule is refused."""
     if is_declared(op):
-        return f"is declared as {declaration_of(op).kind!r} and has no rule for bounds"
+        return f"is declared as {declaration_of(op).kind!r} and is not bounded"
     return "is not bounded"
 
 
