@@ -211,7 +211,7 @@ def test_a_linear_record_of_a_user_is_bounded_by_its_declaration(part: int) -> N
 def test_a_declared_record_without_a_rule_is_refused_with_its_kind() -> None:
     hu.declare(Thirds, kind="selecting", curvature="none", draw=hu.Draw(lambda choose: (Thirds(), ((4,),))), ranks=())
     try:
-        rule = r"from_function: thirds: is declared as 'selecting' and has no rule for bounds; these are: .*\[V3\]"
+        rule = r"from_function: thirds: is declared as 'selecting' and is not bounded; these are: .*\[V3\]"
         with pytest.raises(hu.ModelError, match=rule):
             hb.from_function(lambda x: Thirds()(x), (4,))
     finally:
