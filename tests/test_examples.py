@@ -17,6 +17,7 @@ PROMISES = {
     "exact_convolution.py": (["--output", "ulps.svg"], "halfulp 100.0%"),
     "jax_dilated_gradient.py": ([], "equal, bit for bit"),
     "certify_lenet.py": (["--epochs", "1", "--digits", "2"], "certified radii, any-order float32"),
+    "reproducible_resnet.py": (["--steps", "1", "--batch", "16"], "2 processes\n  different digests: 1\nPyTorch alone"),
     "train_lenet.py": (["--epochs", "1", "--curve", "loss.svg"], "accuracy"),
 }
 

@@ -42,7 +42,7 @@ class Watched(_Mode):  # type: ignore[misc]
         own.modes -= 1  # PyTorch takes the mode off the stack for the length of this call
         try:
             if function is None or not _floats(args):
-                self._note(func, name)
+                self._note(func, name, args)
                 return func(*args, **kwargs)
             self.calls[name] = "ours"
             if kwargs.pop("inplace", False):
@@ -61,14 +61,14 @@ class Watched(_Mode):  # type: ignore[misc]
         finally:
             own.modes += 1
 
-    def _note(self, func: Any, name: str) -> None:
+    def _note(self, func: Any, name: str, args: Any) -> None:
         """Which kind of call this is, once per name."""
         if name in self.calls and self.calls[name] != "exact":
             return
         if name in EXACT or name.rstrip("_") in EXACT or name == "get":
             return
         if name in GATHERS:
-            if torch.is_grad_enabled():
+            if torch.is_grad_enabled() and not (name == "getitem" and _slices(args[1])):
                 self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
             return
         self.calls[name] = f"{resolve_name(func) or name}: PyTorch's own"
@@ -82,6 +82,12 @@ def _name(func: Any) -> str:
         if name in ("iadd", "isub", "imul", "idiv", "itruediv"):
             name = f"{name[1:]}_".replace("true", "")
     return name
+
+
+def _slices(index: Any) -> bool:
+    """Whether an index takes each element at most once: slices, integers, None and the ellipsis."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts)
 
 
 def _floats(args: Any) -> bool:

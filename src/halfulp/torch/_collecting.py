@@ -101,10 +101,8 @@ class _Collected:
         wanted = owned(self.layer)
         if not torch.is_grad_enabled() or not wanted:
             return self.forward(x, *more)
-        with replaced(self.layer, [p.detach() for p in wanted]):
-            y = self.forward(x, *more)
         use = self.uses[self.name] = self.uses.get(self.name, -1) + 1
-        output: Tensor = _Collect.apply(y, x.detach(), self.collector, (self.name, use), self.layer, *wanted)
+        output: Tensor = _Collect.apply(x, self, (self.name, use), more, *wanted)
         return output
 
     def forward(self, *arguments: Any) -> Tensor:
@@ -140,16 +138,21 @@ class _Collect(_Function):  # type: ignore[misc]
     """The layer's output, with the collector's gradients for its parameters."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, x: Tensor, collector: Any, name: Any, layer: Any, *parameters: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.told = (collector, name, layer)
-        return y.view_as(y)
+    def forward(ctx: Any, x: Tensor, layer: Any, name: Any, more: Any, *parameters: Tensor) -> Tensor:
+        # The layer has a graph of its own; what is returned is no view of an operand, so it may be changed in place.
+        ctx.told, ctx.input = (layer, name), x.detach().requires_grad_(x.requires_grad)
+        with replaced(layer.layer, [p.detach() for p in parameters]), torch.enable_grad():
+            ctx.output = layer.forward(ctx.input, *more)
+        output: Tensor = ctx.output.detach()
+        return output
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, g: Tensor) -> Any:
-        collector, name, layer = ctx.told
-        return g, None, None, None, None, *collector.gradients(name, layer, ctx.saved_tensors[0], g)
+        layer, name = ctx.told
+        dx = torch.autograd.grad(ctx.output, ctx.input, g)[0] if ctx.input.requires_grad else None
+        found = layer.collector.gradients(name, layer.layer, ctx.input.detach(), g)
+        return dx, None, None, None, *found
 
 
 def pulled(layer: Any, x: Tensor, g: Tensor, double: bool = False) -> list[Tensor]:

@@ -43,7 +43,7 @@ _QUESTIONS = _words(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
     get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
     is_same_size result_type allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
-    is_inference is_nonzero untyped_storage is_set_to"""
+    grad is_inference is_nonzero untyped_storage is_set_to"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(_words("getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile"))
@@ -52,7 +52,7 @@ _DIRECT = _words(
     """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d
     avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
     adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul cross_entropy
-    mse_loss interpolate sum mean var dropout dropout1d dropout2d dropout3d"""
+    mse_loss interpolate var dropout dropout1d dropout2d dropout3d"""
 )
 
 
@@ -111,6 +111,21 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return _normalised(ours.log_softmax, input, dim if dim is not None else _implicit(input), dtype)
 
 
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Tensor:
+    """``sum`` as function or method."""
+    return _reduced(ours.sum, input, dim if axis is None else axis, keepdim, dtype)
+
+
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Tensor:
+    """``mean`` as function or method."""
+    return _reduced(ours.mean, input, dim if axis is None else axis, keepdim, dtype)
+
+
+def _reduced(function: Any, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
+    result: Tensor = function(input if dtype is None else input.to(dtype), dim, keepdim)
+    return result
+
+
 def _implicit(input: Tensor) -> int:
     """PyTorch's choice of an axis where none is given."""
     return 0 if input.dim() in (0, 1, 3) else 1
@@ -119,6 +134,16 @@ def _implicit(input: Tensor) -> int:
 def _normalised(function: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
     result: Tensor = function(input if dtype is None else input.to(dtype), dim)
     return result
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6: a sum and a quotient, each rounded once."""
+    return (input + 3).clamp(0, 6) / 6
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * min(max(x + 3, 0), 6) / 6: three operations, each rounded once."""
+    return input * (input + 3).clamp(0, 6) / 6
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -186,6 +211,8 @@ def instance_norm(
 
 
 _WRITTEN = {
+    "sum": (sum, "sum"),
+    "mean": (mean, "mean"),
     "softmax": (softmax, "softmax"),
     "log_softmax": (log_softmax, "log_softmax"),
     "addmm": (addmm, "linear"),
@@ -207,6 +234,7 @@ def _table() -> dict[str, Any]:
         name: globals()[name] for name in ("add", "sub", "mul", "div", "rsub", "expand", "expand_as")
     }
     table |= {"subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "truediv": div, "rtruediv": rdiv}
+    table |= {"hardsigmoid": hardsigmoid, "hardswish": hardswish}
     table |= {"radd": add, "rmul": mul, "rdiv": rdiv, "broadcast_to": expand}
     for name in (*_DIRECT, *_ELEMENTWISE):
         if hasattr(ours, name):

@@ -67,6 +67,7 @@ _FUNCTION_OF = {
     "ELU": "elu",
     "Mish": "mish",
     "Hardswish": "hardswish",
+    "Hardsigmoid": "hardsigmoid",
     "Dropout": "dropout",
     "Dropout1d": "dropout1d",
     "Dropout2d": "dropout2d",
