@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/how-to/your-own-operator.md").read_text(encoding="utf-8")
 
@@ -35,6 +37,31 @@ def test_a_wrong_backend_for_it_is_found(tmp_path: Path) -> None:
     command = ("-m", "halfulp.cli", "check", "mine:backend", "--declare", "mean_square", "--cases", "20", "--jobs", "0")
     done = run(tmp_path, *command, "--mode", "forward", "--dtype", "float32")
     assert done.returncode == 1, done.stdout + done.stderr
+
+
+HOLES = {
+    "curvature=None: must be one of": ('curvature=hu.Curvature("mean square", change_of_push, change_of_pull),', ""),
+    "draw=None: must say how the lab draws cases": ('draw=hu.Draw("window"),', ""),
+    "the VJP is not the JVP's transpose": ("return [2 * x * g", "return [3 * x * g"),
+    "but the second derivative is declared as 'none'": (
+        'curvature=hu.Curvature("mean square", change_of_push, change_of_pull)',
+        'curvature="none"',
+    ),
+    "has no specification; register one": ("hu.spec.register(MeanSquarePool,", "(lambda *_: None)(MeanSquarePool,"),
+}
+
+
+@pytest.mark.parametrize("sentence", HOLES)
+def test_a_hole_in_it_is_refused_with_a_sentence(tmp_path: Path, sentence: str) -> None:
+    (source,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if ">>>" not in block]
+    there, instead = HOLES[sentence]
+    assert there in source
+    (tmp_path / "mean_square.py").write_text(source.replace(there, instead), encoding="utf-8")
+    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "mean_square", "--cases", "5", "--jobs", "0")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "--declare mean_square: " in done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_module_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -148,6 +148,25 @@ def test_a_curvature_that_is_not_symmetric_is_refused(forgotten: None) -> None:
         laws.check(Square)
 
 
+@pytest.mark.parametrize("curvature", ["none", "linear"])
+def test_a_curvature_that_the_jvp_does_not_have_is_refused(forgotten: None, curvature: str) -> None:
+    registered(2, curvature)
+    with pytest.raises(hu.TapeError, match=rf"the JVP changes .* is declared as '{curvature}' \[E7\]"):
+        laws.check(Square)
+
+
+def test_a_curvature_of_half_the_size_is_refused(forgotten: None) -> None:
+    def half(c: Any, points: Any, directions: Any, moved: Any) -> Any:
+        return [c.push(directions, moved) / 2]
+
+    def half_back(c: Any, points: Any, g: Any, moved: Any, which: int) -> Any:
+        return [moved[0] * c.pull((c.ones(points[0]),), g, 0) / 2]
+
+    registered(2, hu.Curvature("half", half, half_back))
+    with pytest.raises(hu.TapeError, match=r"the declared second derivative is not the change of the JVP: .* \[E7\]"):
+        laws.check(Square)
+
+
 # An operator that nobody has declared
 
 

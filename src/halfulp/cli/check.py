@@ -228,13 +228,19 @@ def _bounds_asked(modes: list[str] | None) -> bool:
 
 
 def _declared(options: argparse.Namespace) -> tuple[str, ...]:
-    """Import the modules that declare operators of the user."""
+    """Import the modules that declare operators of the user, and check the laws of these operators."""
+    from halfulp.conformance import laws
     from halfulp.conformance.units import import_modules
+    from halfulp.errors import HalfulpError
+    from halfulp.records import declarations
 
     declare = tuple(options.declare or ())
+    before = {declaration.record for declaration in declarations()}
     try:
         import_modules(declare)
-    except ImportError as error:
+        for declaration in [d for d in declarations() if d.record not in before]:
+            laws.check(declaration.record)
+    except (ImportError, HalfulpError, TypeError) as error:
         raise ValueError(f"--declare {' '.join(declare)}: {error}") from error
     return declare
 

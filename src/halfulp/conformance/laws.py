@@ -2,7 +2,9 @@
 
 - ``<g, JVP t> = <VJP g, t>``: the two derivatives are each other's transposes;
 - both are linear in their argument;
-- the second derivative is symmetric: its change along t, seen from u, is what u hands back along t.
+- the second derivative is symmetric: its change along t, seen from u, is what u hands back along t;
+- it is the change of the JVP: for a declared curvature of none the JVP does not change at all around a point, and for
+  any other the quotient of a difference over 2**-59 has its first 40 bits.
 
 Rationals decide them; operators that leave the rationals are checked in balls, which must overlap.
 """
@@ -25,6 +27,7 @@ from halfulp.records import Array, Declaration, Operator, Shape, declaration_of
 __all__ = ["Trial", "check", "trials"]
 
 _BITS = 256
+_STEP, _CLOSE = 60, 40
 
 
 class Trial:
@@ -44,9 +47,9 @@ class Trial:
         self.shapes = shapes
 
     def distinct(self, shape: Shape) -> Array:
-        """Numbers of which no two are equal, none of them 0."""
-        size = int(np.prod(shape, dtype=int))
-        return self._filled([2 * (int(n) - size // 2) + 1 for n in self._rng.permutation(size)], 7, shape)
+        """Numbers of both signs, of which no two have the same size, none of them 0."""
+        drawn = [int(n) for n in self._rng.permutation(int(np.prod(shape, dtype=int)))]
+        return self._filled([2 * n + 1 if n % 2 else -2 * n - 1 for n in drawn], 7, shape)
 
     def numbers(self, shape: Shape) -> Array:
         """Small numbers."""
@@ -96,6 +99,24 @@ class Trial:
         )
         if not _equal(left, right):
             yield f"the curvature's cotangent is not its tangent's transpose: {left} and {right}"
+        yield from self._changed(t, v, g, left)
+
+    def _changed(self, t: Any, v: Any, g: Array, declared: Any) -> Iterator[str]:
+        ends = []
+        for step in (flint.fmpq(1, 2**_STEP), flint.fmpq(-1, 2**_STEP)):
+            moved = tuple(
+                p if d is None else _added((p,), (_times(d, step),))[0] for p, d in zip(self.primals, v, strict=True)
+            )
+            ends.append(spec.jvp(self.op, moved, t)[1])
+        if self.declaration.curvature.flat:
+            if not _same(*ends):
+                name = self.declaration.curvature.name
+                yield f"the JVP changes with the point, but the second derivative is declared as {name!r}"
+            return
+        found = (_inner(g, ends[0]) - _inner(g, ends[1])) * 2 ** (_STEP - 1)
+        size = 1 + sum((abs(x * y) for x, y in zip(g.ravel(), ends[0].ravel(), strict=True)), start=0)
+        if not _near(found, declared, size):
+            yield f"the declared second derivative is not the change of the JVP: {declared} and about {found}"
 
 
 def trials(declaration: Declaration, count: int, seed: int = 0) -> Iterator[Trial]:
@@ -134,6 +155,17 @@ def check(record: type[Operator], cases: int = 20, seed: int = 0) -> None:
 def _added(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arrays added one by one; NumPy would give a bare scalar for arrays without axes."""
     return tuple(None if x is None else np.add(x, y, out=np.empty(x.shape, object)) for x, y in zip(a, b, strict=True))
+
+
+def _times(a: Array, factor: Any) -> Array:
+    out: Array = np.multiply(a, factor, out=np.empty(a.shape, object))
+    return out
+
+
+def _near(a: Any, b: Any, size: Any) -> bool:
+    """Whether two numbers agree in 40 bits, measured by the size of the terms that they are sums of."""
+    difference = abs(flint.arb(a) - flint.arb(b))
+    return not bool(difference > flint.arb(size) * flint.arb(2) ** -_CLOSE)
 
 
 def _inner(a: Array, b: Array) -> Any:
