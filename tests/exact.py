@@ -209,6 +209,10 @@ class Dual:
     def log(self) -> Dual:
         return Dual(self.value.log(), self.derivative / self.value)
 
+    def erf(self) -> Dual:
+        slope = (-(self.value * self.value)).exp() * (2 / arb.pi().sqrt())
+        return Dual(self.value.erf(), slope * self.derivative)
+
     def __pow__(self, exponent: Fraction) -> Dual:
         slope = _power(self.value, exponent - 1) * _scalar(exponent)
         return Dual(_power(self.value, exponent), slope * self.derivative)

@@ -37,8 +37,15 @@ def names() -> list[str]:
 def listed(items: list[str]) -> str:
     """A list of words as source."""
     return (
-        _source.wrapped("__all__ = ", [f'"{item}"' for item in sorted(items)], "").replace("(", "[").replace(")", "]")
+        _source.wrapped("__all__ = ", [f'"{item}"' for item in sorted(items, key=_isort)], "")
+        .replace("(", "[")
+        .replace(")", "]")
     )
+
+
+def _isort(word: str) -> tuple[int, str]:
+    """The order of names that linters want: constants, classes, functions."""
+    return (0 if word.isupper() else 1 if word[0].isupper() else 2), word
 
 
 def functional() -> str:
@@ -228,7 +235,11 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     by_field = {p.field: p.name for p in declaration.parameters}
     values = [by_field[f.name] for f in fields(declaration.record) if f.name in by_field]
     inputs = ", ".join(declaration.inputs) + ("," if declaration.arity == 1 else "")
-    given = [str(rank or declaration.default_rank), f"({inputs})", "return_indices" if declaration.indices else "False"]
+    given = [
+        str(rank or declaration.default_rank or 0),
+        f"({inputs})",
+        "return_indices" if declaration.indices else "False",
+    ]
     start = "return" if declaration.indices else "output: Tensor ="
     call = _source.wrapped(f"{start} _{declaration.name}", [*given, *values], "", 4)
     body = call if declaration.indices else f"{call}\nreturn output"
@@ -276,21 +287,32 @@ def _tensor_example(declaration: Declaration, rank: int | None, name: str) -> st
 
 def modules() -> str:
     """``halfulp/torch/modules_pool.py``."""
+    return _modules("Pooling", [d for d in own() if not d.record.elementwise])
+
+
+def activations() -> str:
+    """``halfulp/torch/modules_activation.py``."""
+    return _modules("Activation", [d for d in own() if d.record.elementwise])
+
+
+def _modules(what: str, declared: list[Declaration]) -> str:
+    """A file of modules."""
     from torch import nn
 
     chosen = [
         (d, rank, name)
-        for d in own()
+        for d in declared
         if not d.several and not d.convolution and not d.constant
         for rank, name in zip(d.ranks or (None,), d.modules, strict=False)
     ]
     parts = [
-        f'{MARK}"""Pooling modules: PyTorch\'s own classes with our functions behind them, and what PyTorch lacks.\n\n'
+        f'{MARK}"""{what} modules: PyTorch\'s own classes with our functions behind them, and what PyTorch lacks.\n\n'
         "A class derives from its PyTorch namesake, so constructors, attributes, ``repr`` and ``isinstance`` stay\n"
         'as they are.\n"""',
         "from typing import Any",
         "from torch import Tensor, nn",
-        "from halfulp.torch import _generated as functions\nfrom halfulp.torch._tracing import Bridged, Kept",
+        "from halfulp.torch import _generated as functions\n"
+        f"from halfulp.torch._tracing import {'Bridged, Kept' if what == 'Pooling' else 'Bridged'}",
         listed([name for _, _, name in chosen]) + "\n",
         *(_module(d, rank, name, hasattr(nn, name)) for d, rank, name in chosen),
     ]
@@ -339,6 +361,7 @@ FILES = {
     "src/halfulp/torch/_generated.py": torch,
     "src/halfulp/functional/_generated.py": functional,
     "src/halfulp/torch/modules_pool.py": modules,
+    "src/halfulp/torch/modules_activation.py": activations,
     "src/halfulp/autograd/builders.py": tape,
     "src/halfulp/jax/_generated.py": jax,
     "docs/reference/operators.md": page,

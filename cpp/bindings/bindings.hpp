@@ -39,6 +39,7 @@ void register_xla(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
 void register_avg_pool(nanobind::module_& module);
 void register_order_pool(nanobind::module_& module);
+void register_elementwise(nanobind::module_& module);
 void register_smooth_max_pool(nanobind::module_& module);
 void register_patches(nanobind::module_& module);
 void register_philox(nanobind::module_& module);

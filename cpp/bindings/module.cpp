@@ -16,6 +16,7 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_max_pool(module);
   halfulp::bindings::register_avg_pool(module);
   halfulp::bindings::register_order_pool(module);
+  halfulp::bindings::register_elementwise(module);
   halfulp::bindings::register_smooth_max_pool(module);
   halfulp::bindings::register_patches(module);
   halfulp::bindings::register_philox(module);

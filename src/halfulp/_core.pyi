@@ -167,6 +167,17 @@ def group_statistics(
     shape: Sequence[int],
 ) -> tuple[Any, Any]: ...
 def give_signs(name: str, x: object, values: object, zeros: bool) -> tuple[Any, bool]: ...
+def elementwise(
+    name: str,
+    function: int,
+    first: float,
+    second: float,
+    x: object,
+    t: object | None = None,
+    what: str = "tangent",
+    out: object | None = None,
+) -> tuple[Any, Any, Any, Any]: ...
+
 def norm2(name: str, axes: Sequence[Sequence[int]], x: object, shape: Sequence[int]) -> tuple[Any, Any]: ...
 def norm2_jvp(
     name: str, axes: Sequence[Sequence[int]], x: object, t: object, shape: Sequence[int]

@@ -52,6 +52,10 @@ CONSTRAINTS: dict[str, str] = {
     # Smooth maximum
     "S1": "beta is a finite real number other than 0",
     "S2": "the scalar type has exp and log",
+    # Elementwise functions
+    "H1": "a parameter of an elementwise function is a finite number with an exact value",
+    "H2": "approximate is 'none' or 'tanh'",
+    "H3": "min_val does not exceed max_val",
     # Adaptive and global pooling
     "D1": "every output size is an integer >= 1, or None to keep the input's size",
     "G1": "ndim is an integer >= 1",

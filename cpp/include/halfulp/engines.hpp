@@ -9,7 +9,8 @@
 
 namespace halfulp {
 
-// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window are single outputs.
+// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window and elementwise_pair are
+// single outputs, those of elementwise whole arrays.
 enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
@@ -26,6 +27,8 @@ enum class Engine : int {
   conv_winograd,         // the same for 3x3 filters, by patches
   conv_weight,           // weight products
   norm2,                 // square roots of sums of squares
+  elementwise,           // functions of single elements; a unit is an array
+  elementwise_pair,      // those of them that a double does not decide
   count
 };
 

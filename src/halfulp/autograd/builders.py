@@ -35,6 +35,17 @@ class Builders(MathBuilders):
         handles = {n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}
         return cast("tuple[Tape, int]", function(**handles, **settings))
 
+    def abs(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.abs`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-2.0, 3.0]))
+        >>> tape, y = tape.abs(x)
+        >>> tape.value(y)
+        array([2., 3.])
+        """
+        return self._applied(functional.abs, (x,), (), {}, name)
+
     def adaptive_avg_pool(self, x: int, output_size: Any, name: str | None = None, **settings: Any) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.adaptive_avg_pool`.
 
@@ -166,6 +177,50 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.conv_transpose2d, (input, kernel, bias), (stride, padding), settings, name)
 
+    def elu(self, x: int, alpha: float = 1.0, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.elu`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.elu(x)
+        >>> tape.value(y)
+        array([-0.63212056,  0.        ,  2.        ])
+        """
+        return self._applied(functional.elu, (x,), (alpha,), {}, name)
+
+    def erf(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.erf`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 1.0]))
+        >>> tape, y = tape.erf(x)
+        >>> tape.value(y)
+        array([0.        , 0.84270079])
+        """
+        return self._applied(functional.erf, (x,), (), {}, name)
+
+    def exp(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.exp`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 1.0]))
+        >>> tape, y = tape.exp(x)
+        >>> tape.value(y)
+        array([1.        , 2.71828183])
+        """
+        return self._applied(functional.exp, (x,), (), {}, name)
+
+    def expm1(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.expm1`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 1.0]))
+        >>> tape, y = tape.expm1(x)
+        >>> tape.value(y)
+        array([0.        , 1.71828183])
+        """
+        return self._applied(functional.expm1, (x,), (), {}, name)
+
     def fold(
         self, x: int, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, name: str | None = None,
         **settings: Any
@@ -216,6 +271,17 @@ class Builders(MathBuilders):
             lambda x, u, *a, **k: functional.fractional_max_pool2d(x, *a, random_samples=u, **k), (x, random_samples),
             (kernel_size, output_size), settings, name
         )
+
+    def gelu(self, x: int, approximate: str = "none", name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.gelu`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.gelu(x)
+        >>> tape.value(y)
+        array([-0.15865525,  0.        ,  1.95449974])
+        """
+        return self._applied(functional.gelu, (x,), (approximate,), {}, name)
 
     def global_avg_pool(
         self, x: int, ndim: int = 2, keepdims: bool = True, name: str | None = None, **settings: Any
@@ -287,6 +353,41 @@ class Builders(MathBuilders):
             name
         )
 
+    def hardsigmoid(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.hardsigmoid`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.hardsigmoid(x)
+        >>> tape.value(y)
+        array([0.33333333, 0.5       , 0.83333333])
+        """
+        return self._applied(functional.hardsigmoid, (x,), (), {}, name)
+
+    def hardswish(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.hardswish`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.hardswish(x)
+        >>> tape.value(y)
+        array([-0.33333333,  0.        ,  1.66666667])
+        """
+        return self._applied(functional.hardswish, (x,), (), {}, name)
+
+    def hardtanh(
+        self, x: int, min_val: float = -1.0, max_val: float = 1.0, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.hardtanh`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.hardtanh(x)
+        >>> tape.value(y)
+        array([-1.,  0.,  1.])
+        """
+        return self._applied(functional.hardtanh, (x,), (min_val, max_val), {}, name)
+
     def instance_norm(
         self, x: int, weight: int | None = None, bias: int | None = None, eps: float = 1e-05, name: str | None = None
     ) -> tuple[Tape, int]:
@@ -319,6 +420,17 @@ class Builders(MathBuilders):
             {"normalized_shape": normalized_shape, "eps": eps}, name
         )
 
+    def leaky_relu(self, x: int, negative_slope: float = 0.01, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.leaky_relu`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.leaky_relu(x)
+        >>> tape.value(y)
+        array([-0.01,  0.  ,  2.  ])
+        """
+        return self._applied(functional.leaky_relu, (x,), (negative_slope,), {}, name)
+
     def linear(
         self, x: int, weight: int, bias: int | None = None, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
@@ -332,6 +444,28 @@ class Builders(MathBuilders):
         array([11.])
         """
         return self._applied(functional.linear, (x, weight, bias), (), settings, name)
+
+    def log(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.log`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.25, 1.0, 4.0]))
+        >>> tape, y = tape.log(x)
+        >>> tape.value(y)
+        array([-1.38629436,  0.        ,  1.38629436])
+        """
+        return self._applied(functional.log, (x,), (), {}, name)
+
+    def log1p(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.log1p`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.0, 1.0]))
+        >>> tape, y = tape.log1p(x)
+        >>> tape.value(y)
+        array([0.        , 0.69314718])
+        """
+        return self._applied(functional.log1p, (x,), (), {}, name)
 
     def log_softmax(self, x: int, dim: int = -1, name: str | None = None) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.log_softmax`.
@@ -497,6 +631,17 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.min_pool2d, (x,), (kernel_size, stride, padding), settings, name)
 
+    def mish(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mish`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.mish(x)
+        >>> tape.value(y)
+        array([-0.30340146,  0.        ,  1.94395896])
+        """
+        return self._applied(functional.mish, (x,), (), {}, name)
+
     def mode_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
@@ -523,6 +668,83 @@ class Builders(MathBuilders):
                [ 8., 10.]])
         """
         return self._applied(functional.mode_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
+    def pow(self, x: int, exponent: float, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.pow`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-3.0, 0.5]))
+        >>> tape, y = tape.pow(x, 2)
+        >>> tape.value(y)
+        array([9.  , 0.25])
+        """
+        return self._applied(functional.pow, (x,), (exponent,), {}, name)
+
+    def reciprocal(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.reciprocal`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.25, 1.0, 4.0]))
+        >>> tape, y = tape.reciprocal(x)
+        >>> tape.value(y)
+        array([4.  , 1.  , 0.25])
+        """
+        return self._applied(functional.reciprocal, (x,), (), {}, name)
+
+    def relu(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.relu`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.relu(x)
+        >>> tape.value(y)
+        array([0., 0., 2.])
+        """
+        return self._applied(functional.relu, (x,), (), {}, name)
+
+    def relu6(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.relu6`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.relu6(x)
+        >>> tape.value(y)
+        array([0., 0., 2.])
+        """
+        return self._applied(functional.relu6, (x,), (), {}, name)
+
+    def rsqrt(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.rsqrt`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.25, 1.0, 4.0]))
+        >>> tape, y = tape.rsqrt(x)
+        >>> tape.value(y)
+        array([2. , 1. , 0.5])
+        """
+        return self._applied(functional.rsqrt, (x,), (), {}, name)
+
+    def sigmoid(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.sigmoid`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.sigmoid(x)
+        >>> tape.value(y)
+        array([0.26894142, 0.5       , 0.88079708])
+        """
+        return self._applied(functional.sigmoid, (x,), (), {}, name)
+
+    def silu(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.silu`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.silu(x)
+        >>> tape.value(y)
+        array([-0.26894142,  0.        ,  1.76159416])
+        """
+        return self._applied(functional.silu, (x,), (), {}, name)
 
     def smooth_max_pool(
         self, x: int, kernel_size: Any, beta: Any, stride: Any = None, padding: Any = 0, name: str | None = None,
@@ -564,6 +786,28 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.softmax, (x,), (dim,), {}, name)
 
+    def softplus(self, x: int, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.softplus`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.softplus(x)
+        >>> tape.value(y)
+        array([0.31326169, 0.69314718, 2.12692801])
+        """
+        return self._applied(functional.softplus, (x,), (beta, threshold), {}, name)
+
+    def sqrt(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.sqrt`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([0.25, 1.0, 4.0]))
+        >>> tape, y = tape.sqrt(x)
+        >>> tape.value(y)
+        array([0.5, 1. , 2. ])
+        """
+        return self._applied(functional.sqrt, (x,), (), {}, name)
+
     def sum_pool(
         self, x: int, kernel_size: Any, stride: Any = None, padding: Any = 0, name: str | None = None, **settings: Any
     ) -> tuple[Tape, int]:
@@ -590,6 +834,17 @@ class Builders(MathBuilders):
                [42., 50.]])
         """
         return self._applied(functional.sum_pool2d, (x,), (kernel_size, stride, padding), settings, name)
+
+    def tanh(self, x: int, name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.tanh`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 0.0, 2.0]))
+        >>> tape, y = tape.tanh(x)
+        >>> tape.value(y)
+        array([-0.76159416,  0.        ,  0.96402758])
+        """
+        return self._applied(functional.tanh, (x,), (), {}, name)
 
     def unfold(
         self, x: int, kernel_size: Any, dilation: Any = 1, padding: Any = 0, name: str | None = None, **settings: Any

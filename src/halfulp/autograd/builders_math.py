@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from halfulp.autograd.operators.activation import Exp, Log, Relu, Sigmoid, Tanh
 from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
 from halfulp.autograd.operators.loss import CrossEntropy, MeanSquaredError
 from halfulp.autograd.operators.reduction import Mean, Sum
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from halfulp.autograd.tape import Tape
 
 _ADD, _SUB, _MUL, _DIV, _NEG = Add(), Sub(), Mul(), Div(), Neg()
-_RELU, _EXP, _LOG, _TANH, _SIGMOID, _MSE = Relu(), Exp(), Log(), Tanh(), Sigmoid(), MeanSquaredError()
+_MSE = MeanSquaredError()
 
 
 class MathBuilders:
@@ -85,61 +84,6 @@ class MathBuilders:
         array([-3.])
         """
         return self.apply(_NEG, x, name=name)
-
-    def relu(self, x: int, name: str | None = None) -> tuple[Tape, int]:
-        """max(x, 0), with derivative 0 at 0.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([-1.0, 2.0]))
-        >>> tape, out = tape.relu(x)
-        >>> tape.value(out)
-        array([0., 2.])
-        """
-        return self.apply(_RELU, x, name=name)
-
-    def exp(self, x: int, name: str | None = None) -> tuple[Tape, int]:
-        """e to the power x.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
-        >>> tape, out = tape.exp(x)
-        >>> tape.value(out)
-        array([1.])
-        """
-        return self.apply(_EXP, x, name=name)
-
-    def log(self, x: int, name: str | None = None) -> tuple[Tape, int]:
-        """The natural logarithm.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([1.0]))
-        >>> tape, out = tape.log(x)
-        >>> tape.value(out)
-        array([0.])
-        """
-        return self.apply(_LOG, x, name=name)
-
-    def tanh(self, x: int, name: str | None = None) -> tuple[Tape, int]:
-        """The hyperbolic tangent.
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
-        >>> tape, out = tape.tanh(x)
-        >>> tape.value(out)
-        array([0.])
-        """
-        return self.apply(_TANH, x, name=name)
-
-    def sigmoid(self, x: int, name: str | None = None) -> tuple[Tape, int]:
-        """1 / (1 + exp(-x)).
-
-        >>> import numpy as np, halfulp as hu
-        >>> tape, x = hu.Tape().leaf(np.array([0.0]))
-        >>> tape, out = tape.sigmoid(x)
-        >>> tape.value(out)
-        array([0.5])
-        """
-        return self.apply(_SIGMOID, x, name=name)
 
     def power(self, x: int, exponent: int, name: str | None = None) -> tuple[Tape, int]:
         """x ** exponent for an integer exponent >= 0.

@@ -8,7 +8,6 @@ They take arrays and traced values alike, of floats or of exact scalars.
 array([1., 0.])
 """
 
-from halfulp.autograd.operators.activation import exp, log, relu, sigmoid, tanh
 from halfulp.autograd.operators.arithmetic import add, div, mul, neg, power, sub
 from halfulp.autograd.operators.linear import linear, matmul
 from halfulp.autograd.operators.loss import cross_entropy, log_softmax, mse
@@ -16,6 +15,7 @@ from halfulp.autograd.operators.reduction import mean
 from halfulp.autograd.operators.reduction import sum_ as sum  # the module is a namespace; do not import * from it
 from halfulp.autograd.operators.shape import broadcast_to, concatenate, flatten, index, reshape, transpose
 from halfulp.autograd.traced import apply
+from halfulp.functional import erf, exp, gelu, log, relu, sigmoid, silu, softplus, sqrt, tanh
 
 __all__ = [
     "add",
@@ -24,8 +24,10 @@ __all__ = [
     "concatenate",
     "cross_entropy",
     "div",
+    "erf",
     "exp",
     "flatten",
+    "gelu",
     "index",
     "linear",
     "log",
@@ -39,6 +41,9 @@ __all__ = [
     "relu",
     "reshape",
     "sigmoid",
+    "silu",
+    "softplus",
+    "sqrt",
     "sub",
     "sum",
     "tanh",

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from halfulp import functional
 from halfulp.autograd import rules
 from halfulp.autograd.node import Node
-from halfulp.autograd.operators import activation, arithmetic, linear, reduction, shape
+from halfulp.autograd.operators import arithmetic, linear, reduction, shape
 from halfulp.autograd.traced import Traced, new_level, strip
 from halfulp.errors import TapeError
 
@@ -24,9 +25,14 @@ _UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     np.true_divide: arithmetic.div,
     np.negative: arithmetic.neg,
     np.matmul: linear.matmul,
-    np.exp: activation.exp,
-    np.log: activation.log,
-    np.tanh: activation.tanh,
+    np.absolute: functional.abs,
+    np.exp: functional.exp,
+    np.expm1: functional.expm1,
+    np.log: functional.log,
+    np.log1p: functional.log1p,
+    np.reciprocal: functional.reciprocal,
+    np.sqrt: functional.sqrt,
+    np.tanh: functional.tanh,
     np.square: lambda x: arithmetic.mul(x, x),
 }
 _PREDICATES = frozenset(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.autograd.operators import activation, linear
+from halfulp.autograd.operators import linear
 from halfulp.bounds._curves import Clip, LeakyRelu, Softplus
 from halfulp.bounds._lowering import Builder, Ids, known_input, lowering, only_input, refuse_dtype
 from halfulp.bounds._maps import Convolution, Matrix, Mean, Shape
@@ -22,7 +22,10 @@ from halfulp.records import (
     GlobalAvgPool,
     GlobalMaxPool,
     MaxPool,
+    Relu,
+    Sigmoid,
     SmoothMaxPool,
+    Tanh,
 )
 
 
@@ -94,7 +97,7 @@ def _smooth(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any)
     )
 
 
-@lowering(activation.Relu, activation.Sigmoid, activation.Tanh, LeakyRelu, Clip, Softplus)
+@lowering(Relu, Sigmoid, Tanh, LeakyRelu, Clip, Softplus)
 def _curve(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
     parameters: tuple[float, ...] = ()
     if isinstance(op, LeakyRelu):

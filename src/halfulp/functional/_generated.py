@@ -10,43 +10,59 @@ from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
-    AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Fold, FractionalMaxPool, GlobalAvgPool,
-    GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, InstanceNorm, LayerNorm, Linear, LogSoftmax, LpPool, Matmul,
-    MaxPool, MaxUnpool, Mean, MedianPool, MinPool, ModePool, SmoothMaxPool, Softmax, Sum, SumPool, Unfold
+    Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Elu, Erf, Exp, Expm1, Fold,
+    FractionalMaxPool, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid,
+    Hardswish, Hardtanh, InstanceNorm, LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool, Matmul, MaxPool,
+    MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
+    SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold
 )
 
 __all__ = [
-    "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d",
-    "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
-    "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
-    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
-    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
-    "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
-    "softmax", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "elu", "erf", "exp", "expm1", "fold",
+    "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d", "gelu", "global_avg_pool",
+    "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
+    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
+    "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
+    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
+    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
+    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
+    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
+    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
 ]
 
+_abs = builder(Abs)
 _adaptive_avg_pool = builder(AdaptiveAvgPool)
 _adaptive_max_pool = builder(AdaptiveMaxPool)
 _avg_pool = builder(AvgPool)
 _batch_norm = builder(BatchNorm)
 _conv = builder(Conv)
 _conv_transpose = builder(ConvTranspose)
+_elu = builder(Elu)
+_erf = builder(Erf)
+_exp = builder(Exp)
+_expm1 = builder(Expm1)
 _fold = builder(Fold)
 _fractional_max_pool = builder(FractionalMaxPool)
+_gelu = builder(Gelu)
 _global_avg_pool = builder(GlobalAvgPool)
 _global_lp_pool = builder(GlobalLpPool)
 _global_max_pool = builder(GlobalMaxPool)
 _global_min_pool = builder(GlobalMinPool)
 _group_norm = builder(GroupNorm)
+_hardsigmoid = builder(Hardsigmoid)
+_hardswish = builder(Hardswish)
+_hardtanh = builder(Hardtanh)
 _instance_norm = builder(InstanceNorm)
 _layer_norm = builder(LayerNorm)
+_leaky_relu = builder(LeakyRelu)
 _linear = builder(Linear)
+_log = builder(Log)
+_log1p = builder(Log1p)
 _log_softmax = builder(LogSoftmax)
 _lp_pool = builder(LpPool)
 _matmul = builder(Matmul)
@@ -55,12 +71,34 @@ _max_unpool = builder(MaxUnpool)
 _mean = builder(Mean)
 _median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
+_mish = builder(Mish)
 _mode_pool = builder(ModePool)
+_pow = builder(Pow)
+_reciprocal = builder(Reciprocal)
+_relu = builder(Relu)
+_relu6 = builder(Relu6)
+_rsqrt = builder(Rsqrt)
+_sigmoid = builder(Sigmoid)
+_silu = builder(Silu)
 _smooth_max_pool = builder(SmoothMaxPool)
 _softmax = builder(Softmax)
+_softplus = builder(Softplus)
+_sqrt = builder(Sqrt)
 _sum = builder(Sum)
 _sum_pool = builder(SumPool)
+_tanh = builder(Tanh)
 _unfold = builder(Unfold)
+
+
+def abs(input: Any, *, out: Any = None) -> Any:
+    """The absolute value of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> abs(np.array([-2.0, 3.0]))
+    array([2., 3.])
+    """
+    return value(_abs(None), input, out)
 
 
 def adaptive_avg_pool(
@@ -362,6 +400,50 @@ def conv_transpose3d(
     return op(input, weight, bias, out=out)
 
 
+def elu(input: Any, alpha: float = 1.0, *, out: Any = None) -> Any:
+    """x where x > 0, else ``alpha * (exp(x) - 1)``.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> elu(np.array([-1.0, 0.0, 2.0]))
+    array([-0.63212056,  0.        ,  2.        ])
+    """
+    return value(_elu(None, alpha), input, out)
+
+
+def erf(input: Any, *, out: Any = None) -> Any:
+    """The error function of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> erf(np.array([0.0, 1.0]))
+    array([0.        , 0.84270079])
+    """
+    return value(_erf(None), input, out)
+
+
+def exp(input: Any, *, out: Any = None) -> Any:
+    """e to the power of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> exp(np.array([0.0, 1.0]))
+    array([1.        , 2.71828183])
+    """
+    return value(_exp(None), input, out)
+
+
+def expm1(input: Any, *, out: Any = None) -> Any:
+    """exp(x) - 1 of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> expm1(np.array([0.0, 1.0]))
+    array([0.        , 1.71828183])
+    """
+    return value(_expm1(None), input, out)
+
+
 def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1, *,
     out: Any = None
@@ -421,6 +503,17 @@ def fractional_max_pool3d(
     """
     op = _fractional_max_pool(3, kernel_size, output_size, ties, nan)
     return indices(op, input, out, (random_samples,)) if return_indices else op(input, random_samples, out=out)
+
+
+def gelu(input: Any, approximate: str = "none", *, out: Any = None) -> Any:
+    """x times the probability that a normal number is below x.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> gelu(np.array([-1.0, 0.0, 2.0]))
+    array([-0.15865525,  0.        ,  1.95449974])
+    """
+    return value(_gelu(None, approximate), input, out)
 
 
 def global_avg_pool(
@@ -614,6 +707,39 @@ def group_norm(
     return _group_norm(None, num_groups, eps)(input, weight, bias, out=out)
 
 
+def hardsigmoid(input: Any, *, out: Any = None) -> Any:
+    """(x + 3) / 6 inside (-3, 3), 0 below, 1 above.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> hardsigmoid(np.array([-1.0, 0.0, 2.0]))
+    array([0.33333333, 0.5       , 0.83333333])
+    """
+    return value(_hardsigmoid(None), input, out)
+
+
+def hardswish(input: Any, *, out: Any = None) -> Any:
+    """x * (x + 3) / 6 inside (-3, 3), 0 below, x above.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> hardswish(np.array([-1.0, 0.0, 2.0]))
+    array([-0.33333333,  0.        ,  1.66666667])
+    """
+    return value(_hardswish(None), input, out)
+
+
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, *, out: Any = None) -> Any:
+    """x inside [min_val, max_val], else the nearer end.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> hardtanh(np.array([-1.0, 0.0, 2.0]))
+    array([-1.,  0.,  1.])
+    """
+    return value(_hardtanh(None, min_val, max_val), input, out)
+
+
 def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05, *, out: Any = None) -> Any:
     """Every channel of every sample normalised, correctly rounded as one operator.
 
@@ -640,6 +766,17 @@ def layer_norm(
     return _layer_norm(None, normalized_shape, eps)(input, weight, bias, out=out)
 
 
+def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> Any:
+    """x where x > 0, else ``negative_slope * x``.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> leaky_relu(np.array([-1.0, 0.0, 2.0]))
+    array([-0.01,  0.  ,  2.  ])
+    """
+    return value(_leaky_relu(None, negative_slope), input, out)
+
+
 def linear(input: Any, weight: Any, bias: Any = None, *, precision: str = "correct", out: Any = None) -> Any:
     """``input`` times the transposed ``weight`` plus ``bias``, correctly rounded unless ``precision="fast"``.
 
@@ -650,6 +787,28 @@ def linear(input: Any, weight: Any, bias: Any = None, *, precision: str = "corre
     array([11.])
     """
     return _linear(None, precision)(input, weight, bias, out=out)
+
+
+def log(input: Any, *, out: Any = None) -> Any:
+    """The natural logarithm of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> log(np.array([0.25, 1.0, 4.0]))
+    array([-1.38629436,  0.        ,  1.38629436])
+    """
+    return value(_log(None), input, out)
+
+
+def log1p(input: Any, *, out: Any = None) -> Any:
+    """log(1 + x) of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> log1p(np.array([0.0, 1.0]))
+    array([0.        , 0.69314718])
+    """
+    return value(_log1p(None), input, out)
 
 
 def log_softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
@@ -956,6 +1115,17 @@ def min_pool3d(
     return indices(op, input, out) if return_indices else value(op, input, out)
 
 
+def mish(input: Any, *, out: Any = None) -> Any:
+    """x * tanh(log(1 + exp(x))) of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> mish(np.array([-1.0, 0.0, 2.0]))
+    array([-0.30340146,  0.        ,  1.94395896])
+    """
+    return value(_mish(None), input, out)
+
+
 def mode_pool(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
     nan: str = "propagate", out: Any = None
@@ -1006,6 +1176,83 @@ def mode_pool3d(
     array([[[0.]]])
     """
     return value(_mode_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
+
+
+def pow(input: Any, exponent: float, *, out: Any = None) -> Any:
+    """Every element to a fixed power.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> pow(np.array([-3.0, 0.5]), 2)
+    array([9.  , 0.25])
+    """
+    return value(_pow(None, exponent), input, out)
+
+
+def reciprocal(input: Any, *, out: Any = None) -> Any:
+    """1 / x of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> reciprocal(np.array([0.25, 1.0, 4.0]))
+    array([4.  , 1.  , 0.25])
+    """
+    return value(_reciprocal(None), input, out)
+
+
+def relu(input: Any, *, out: Any = None) -> Any:
+    """x where x > 0, else 0.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> relu(np.array([-1.0, 0.0, 2.0]))
+    array([0., 0., 2.])
+    """
+    return value(_relu(None), input, out)
+
+
+def relu6(input: Any, *, out: Any = None) -> Any:
+    """x inside [0, 6], else the nearer end.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> relu6(np.array([-1.0, 0.0, 2.0]))
+    array([0., 0., 2.])
+    """
+    return value(_relu6(None), input, out)
+
+
+def rsqrt(input: Any, *, out: Any = None) -> Any:
+    """1 / sqrt(x) of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> rsqrt(np.array([0.25, 1.0, 4.0]))
+    array([2. , 1. , 0.5])
+    """
+    return value(_rsqrt(None), input, out)
+
+
+def sigmoid(input: Any, *, out: Any = None) -> Any:
+    """1 / (1 + exp(-x)) of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> sigmoid(np.array([-1.0, 0.0, 2.0]))
+    array([0.26894142, 0.5       , 0.88079708])
+    """
+    return value(_sigmoid(None), input, out)
+
+
+def silu(input: Any, *, out: Any = None) -> Any:
+    """x * sigmoid(x) of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> silu(np.array([-1.0, 0.0, 2.0]))
+    array([-0.26894142,  0.        ,  1.76159416])
+    """
+    return value(_silu(None), input, out)
 
 
 def smooth_max_pool(
@@ -1070,6 +1317,28 @@ def softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
     return value(_softmax(None, dim), input, out)
 
 
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any = None) -> Any:
+    """log(1 + exp(beta * x)) / beta, and x itself where ``beta * x > threshold``.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> softplus(np.array([-1.0, 0.0, 2.0]))
+    array([0.31326169, 0.69314718, 2.12692801])
+    """
+    return value(_softplus(None, beta, threshold), input, out)
+
+
+def sqrt(input: Any, *, out: Any = None) -> Any:
+    """The square root of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> sqrt(np.array([0.25, 1.0, 4.0]))
+    array([0.5, 1. , 2. ])
+    """
+    return value(_sqrt(None), input, out)
+
+
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The sum over the axes ``dim``, None for all of them, correctly rounded.
 
@@ -1131,6 +1400,17 @@ def sum_pool3d(
     array([[[28.]]])
     """
     return value(_sum_pool(3, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan), input, out)
+
+
+def tanh(input: Any, *, out: Any = None) -> Any:
+    """The hyperbolic tangent of every element.
+
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> tanh(np.array([-1.0, 0.0, 2.0]))
+    array([-0.76159416,  0.        ,  0.96402758])
+    """
+    return value(_tanh(None), input, out)
 
 
 def unfold(

@@ -6,21 +6,24 @@ from halfulp import functional
 from halfulp.jax._apply import bridged
 
 __all__ = [
-    "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool",
-    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "fold", "fractional_max_pool", "fractional_max_pool2d",
-    "fractional_max_pool3d", "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d",
-    "global_lp_pool", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool",
-    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d",
-    "global_min_pool2d", "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax",
-    "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d",
-    "softmax", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "elu", "erf", "exp", "expm1", "fold",
+    "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d", "gelu", "global_avg_pool",
+    "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
+    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
+    "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
+    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
+    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
+    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
+    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
+    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
 ]
 
+abs = bridged(functional.abs, ("input",))
 adaptive_avg_pool = bridged(functional.adaptive_avg_pool, ("input",))
 adaptive_avg_pool1d = bridged(functional.adaptive_avg_pool1d, ("input",))
 adaptive_avg_pool2d = bridged(functional.adaptive_avg_pool2d, ("input",))
@@ -42,10 +45,15 @@ conv_transpose = bridged(functional.conv_transpose, ("input", "weight", "bias"))
 conv_transpose1d = bridged(functional.conv_transpose1d, ("input", "weight", "bias"))
 conv_transpose2d = bridged(functional.conv_transpose2d, ("input", "weight", "bias"))
 conv_transpose3d = bridged(functional.conv_transpose3d, ("input", "weight", "bias"))
+elu = bridged(functional.elu, ("input",))
+erf = bridged(functional.erf, ("input",))
+exp = bridged(functional.exp, ("input",))
+expm1 = bridged(functional.expm1, ("input",))
 fold = bridged(functional.fold, ("input",))
 fractional_max_pool = bridged(functional.fractional_max_pool, ("input", "random_samples"))
 fractional_max_pool2d = bridged(functional.fractional_max_pool2d, ("input", "random_samples"))
 fractional_max_pool3d = bridged(functional.fractional_max_pool3d, ("input", "random_samples"))
+gelu = bridged(functional.gelu, ("input",))
 global_avg_pool = bridged(functional.global_avg_pool, ("input",))
 global_avg_pool1d = bridged(functional.global_avg_pool1d, ("input",))
 global_avg_pool2d = bridged(functional.global_avg_pool2d, ("input",))
@@ -63,9 +71,15 @@ global_min_pool1d = bridged(functional.global_min_pool1d, ("input",))
 global_min_pool2d = bridged(functional.global_min_pool2d, ("input",))
 global_min_pool3d = bridged(functional.global_min_pool3d, ("input",))
 group_norm = bridged(functional.group_norm, ("input", "weight", "bias"))
+hardsigmoid = bridged(functional.hardsigmoid, ("input",))
+hardswish = bridged(functional.hardswish, ("input",))
+hardtanh = bridged(functional.hardtanh, ("input",))
 instance_norm = bridged(functional.instance_norm, ("input", "weight", "bias"))
 layer_norm = bridged(functional.layer_norm, ("input", "weight", "bias"))
+leaky_relu = bridged(functional.leaky_relu, ("input",))
 linear = bridged(functional.linear, ("input", "weight", "bias"))
+log = bridged(functional.log, ("input",))
+log1p = bridged(functional.log1p, ("input",))
 log_softmax = bridged(functional.log_softmax, ("input",))
 lp_pool = bridged(functional.lp_pool, ("input",))
 lp_pool1d = bridged(functional.lp_pool1d, ("input",))
@@ -89,18 +103,29 @@ min_pool = bridged(functional.min_pool, ("input",))
 min_pool1d = bridged(functional.min_pool1d, ("input",))
 min_pool2d = bridged(functional.min_pool2d, ("input",))
 min_pool3d = bridged(functional.min_pool3d, ("input",))
+mish = bridged(functional.mish, ("input",))
 mode_pool = bridged(functional.mode_pool, ("input",))
 mode_pool1d = bridged(functional.mode_pool1d, ("input",))
 mode_pool2d = bridged(functional.mode_pool2d, ("input",))
 mode_pool3d = bridged(functional.mode_pool3d, ("input",))
+pow = bridged(functional.pow, ("input",))
+reciprocal = bridged(functional.reciprocal, ("input",))
+relu = bridged(functional.relu, ("input",))
+relu6 = bridged(functional.relu6, ("input",))
+rsqrt = bridged(functional.rsqrt, ("input",))
+sigmoid = bridged(functional.sigmoid, ("input",))
+silu = bridged(functional.silu, ("input",))
 smooth_max_pool = bridged(functional.smooth_max_pool, ("input",))
 smooth_max_pool1d = bridged(functional.smooth_max_pool1d, ("input",))
 smooth_max_pool2d = bridged(functional.smooth_max_pool2d, ("input",))
 smooth_max_pool3d = bridged(functional.smooth_max_pool3d, ("input",))
 softmax = bridged(functional.softmax, ("input",))
+softplus = bridged(functional.softplus, ("input",))
+sqrt = bridged(functional.sqrt, ("input",))
 sum = bridged(functional.sum, ("input",))
 sum_pool = bridged(functional.sum_pool, ("input",))
 sum_pool1d = bridged(functional.sum_pool1d, ("input",))
 sum_pool2d = bridged(functional.sum_pool2d, ("input",))
 sum_pool3d = bridged(functional.sum_pool3d, ("input",))
+tanh = bridged(functional.tanh, ("input",))
 unfold = bridged(functional.unfold, ("input",))

@@ -116,6 +116,9 @@ class JaxCalculus:
     def inverse_root(self, x: Any) -> Any:
         return jax.lax.rsqrt(x)
 
+    def apply(self, op: Operator, x: Any) -> Any:
+        return forward(op, x)
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(factor, x.dtype):
             x = x * jnp.asarray(part, x.dtype)

@@ -11,13 +11,30 @@ from halfulp.records._declaration import (
     is_declared,
     named,
 )
+from halfulp.records._elementwise import ElementwiseOperator
 from halfulp.records._window import WindowOperator
+from halfulp.records.activations import (
+    Elu,
+    Gelu,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    Mish,
+    Relu,
+    Relu6,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Tanh,
+)
 from halfulp.records.adaptive_avg_pool import AdaptiveAvgPool
 from halfulp.records.adaptive_max_pool import AdaptiveMaxPool
 from halfulp.records.adaptive_pool import AdaptiveOperator
 from halfulp.records.avg_pool import AvgPool
 from halfulp.records.conv import Conv, ConvolutionOperator
 from halfulp.records.conv_transpose import ConvTranspose
+from halfulp.records.elementary import Abs, Erf, Exp, Expm1, Log, Log1p, Pow, Reciprocal, Rsqrt, Sqrt
 from halfulp.records.fractional_max_pool import FractionalMaxPool
 from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
 from halfulp.records.linear import Linear, Matmul
@@ -40,7 +57,36 @@ from halfulp.records.softmax import LogSoftmax, Softmax, SoftmaxOperator
 from halfulp.records.sum_pool import SumPool
 from halfulp.records.unfold import Fold, PatchOperator, Unfold
 
+ELEMENTWISE: tuple[type[ElementwiseOperator], ...] = (
+    Abs,
+    Elu,
+    Erf,
+    Exp,
+    Expm1,
+    Gelu,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    Log,
+    Log1p,
+    Mish,
+    Pow,
+    Reciprocal,
+    Relu,
+    Relu6,
+    Rsqrt,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Sqrt,
+    Tanh,
+)
+"""Every elementwise function."""
+
 __all__ = [
+    "ELEMENTWISE",
+    "Abs",
     "AdaptiveAvgPool",
     "AdaptiveMaxPool",
     "AdaptiveOperator",
@@ -53,18 +99,30 @@ __all__ = [
     "Curvature",
     "Declaration",
     "Draw",
+    "ElementwiseOperator",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Expm1",
     "Fold",
     "FractionalMaxPool",
+    "Gelu",
     "GlobalAvgPool",
     "GlobalLpPool",
     "GlobalMaxPool",
     "GlobalMinPool",
     "GlobalOperator",
     "GroupNorm",
+    "Hardsigmoid",
+    "Hardswish",
+    "Hardtanh",
     "InstanceNorm",
     "Interpreter",
     "LayerNorm",
+    "LeakyRelu",
     "Linear",
+    "Log",
+    "Log1p",
     "LogSoftmax",
     "LpPool",
     "Matmul",
@@ -73,20 +131,31 @@ __all__ = [
     "Mean",
     "MedianPool",
     "MinPool",
+    "Mish",
     "ModePool",
     "NormalisationOperator",
     "Operator",
     "PaddingLike",
     "PatchOperator",
     "PerAxis",
+    "Pow",
     "Pullback",
+    "Reciprocal",
     "ReductionOperator",
+    "Relu",
+    "Relu6",
+    "Rsqrt",
     "Shape",
+    "Sigmoid",
+    "Silu",
     "SmoothMaxPool",
     "Softmax",
     "SoftmaxOperator",
+    "Softplus",
+    "Sqrt",
     "Sum",
     "SumPool",
+    "Tanh",
     "Unfold",
     "WindowOperator",
     "declaration_of",

@@ -90,6 +90,8 @@ class Operator:
     """How many inputs the operator takes; a convolution's bias may be None or left out."""
     required: ClassVar[int | None] = None
     """How many of the inputs may not be None, where that is not said by the arity of a pooling or convolution."""
+    elementwise: ClassVar[bool] = False
+    """Whether the operator is a function of single elements, of arrays of any shape."""
     input_names: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
     constants: ClassVar[tuple[str, ...]] = ()
     """The inputs, all of them at the end, that have no derivative and an element type of their own."""

@@ -50,6 +50,9 @@ class Calculus(Protocol):
     def exponential(self, x: Any) -> Any:
         """exp(x)."""
 
+    def apply(self, op: Any, x: Any) -> Any:
+        """Another operator of one input."""
+
 
 Tangent = Callable[[Any, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
 Cotangent = Callable[[Any, Sequence[Any], Any, Sequence[Any], int], list[Any]]

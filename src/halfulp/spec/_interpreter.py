@@ -25,6 +25,7 @@ from halfulp.spec import (
     avg_pool,
     conv,
     conv_transpose,
+    elementwise,
     fractional_max_pool,
     global_pool,
     linear,
@@ -106,6 +107,8 @@ register(records.Softmax, softmax)
 register(records.LogSoftmax, softmax)
 register(records.Linear, linear.LinearRule)
 register(records.Matmul, linear.MatmulRule)
+for _record in records.ELEMENTWISE:
+    register(_record, elementwise)
 
 
 def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
@@ -121,6 +124,8 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     if arrays[0].dtype.kind == "O":
         value = rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
         return value if getattr(op, "dtype", None) in (None, "same") else _as_dtype(op, value)
+    if isinstance(op, records.ElementwiseOperator):
+        return elementwise.float_forward(op, arrays[0])
     if isinstance(op, records.SmoothMaxPool):
         return _smooth_planes.forward(op, arrays[0], progress)
     if isinstance(op, _LP) and _lp_planes.applies(op):
@@ -194,6 +199,9 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     if arrays[0].dtype.kind == "O":
         together = unify(op.name, (*arrays, *directions))
         return output, rule.jvp(op, (*together[:count], *fixed), together[count:], progress=progress)
+    if isinstance(op, records.ElementwiseOperator):
+        assert directions[0] is not None
+        return output, elementwise.float_product(op, arrays[0], directions[0])
     if isinstance(op, records.SmoothMaxPool):
         assert directions[0] is not None
         return output, _smooth_planes.jvp(op, arrays[0], directions[0], progress)
@@ -233,6 +241,8 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
     if arrays[0].dtype.kind == "O":
         *xs, g = unify(op.name, (*arrays, g))  # type: ignore[assignment]
         return (*rule.vjp(op, (*xs, *fixed), g, progress=progress), *(None for _ in fixed))
+    if isinstance(op, records.ElementwiseOperator):
+        return (elementwise.float_product(op, arrays[0], g),)
     if isinstance(op, records.SmoothMaxPool):
         return (_smooth_planes.vjp(op, arrays[0], g, progress),)
     if isinstance(op, _LP) and _lp_planes.applies(op):

@@ -24,6 +24,8 @@ from halfulp.torch.accumulating import pieces
 from halfulp.torch.conv import conv1d, conv2d, conv3d
 from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
+from halfulp.torch.modules_activation import *
+from halfulp.torch.modules_activation import __all__ as _activations
 from halfulp.torch.modules_conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from halfulp.torch.modules_pool import *
 from halfulp.torch.modules_pool import __all__ as _modules
@@ -59,6 +61,7 @@ __all__ = [
     "patched",
     "pieces",
     "replace",
+    *_activations,
     *_modules,
     *_names,
     *_unpooling,

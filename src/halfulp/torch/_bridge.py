@@ -19,7 +19,7 @@ from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration
 from halfulp.records._missing import INTEGERS, dtype_name
 from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
 from halfulp.torch._errors import TorchShapeError, as_torch_error
-from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank
+from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank, check_tensor
 from halfulp.torch._several import Several
 
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
@@ -42,6 +42,7 @@ class Bridge:
         self.ranked = declaration.rank_field == "ndim"
         self.suffixed = bool(declaration.ranks)
         self.adaptive = issubclass(record, AdaptiveOperator)
+        self.elementwise = record.elementwise
         names = tuple(f.name for f in chosen)
         self._prepared = remembered(self._parameters)
         self._plain = self.fields
@@ -59,7 +60,10 @@ class Bridge:
         """The operator on tensors of this rank."""
         input = tensors[0]
         name = f"{self.name}{ndim}d" if self.suffixed else self.name
-        check_rank(name, input, ndim if self.name != "fold" else 1)
+        if self.elementwise:
+            check_tensor(name, input)
+        else:
+            check_rank(name, input, ndim if self.name != "fold" else 1)
         family = self.family
         if self.typed is not None:
             *values, dtype, nan = values  # type: ignore[assignment]
@@ -93,7 +97,7 @@ class Bridge:
             elif field in _PER_AXIS:
                 value = per_axis(name, field, value, ndim)
                 kernel = value if field == "kernel_size" else kernel
-            elif field in ("beta", "p"):
+            elif field in ("beta", "p") or (self.elementwise and isinstance(value, int)):
                 value = float(value)
             given.append(value)
         return tuple(given)
@@ -134,6 +138,12 @@ def bridge_of(record: type[Operator]) -> Any:
         declaration = declaration_of(record)
         _bridges[record] = Several(declaration) if declaration.several else Bridge(record)
     return _bridges[record]
+
+
+def apply_record(op: Operator, x: Tensor) -> Any:
+    """An operator of one input and no rank on a tensor."""
+    bridge = bridge_of(type(op))
+    return bridge(0, (x,), False, *(getattr(op, name) for name in bridge.fields))
 
 
 def functions(record: type[Operator]) -> SimpleNamespace:

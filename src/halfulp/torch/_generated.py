@@ -8,19 +8,31 @@ from typing import Any
 
 from torch import Tensor, fx
 
+from halfulp.records import Abs
 from halfulp.records import AdaptiveAvgPool
 from halfulp.records import AdaptiveMaxPool
 from halfulp.records import AvgPool
 from halfulp.records import BatchNorm
+from halfulp.records import Elu
+from halfulp.records import Erf
+from halfulp.records import Exp
+from halfulp.records import Expm1
 from halfulp.records import Fold
+from halfulp.records import Gelu
 from halfulp.records import GlobalAvgPool
 from halfulp.records import GlobalLpPool
 from halfulp.records import GlobalMaxPool
 from halfulp.records import GlobalMinPool
 from halfulp.records import GroupNorm
+from halfulp.records import Hardsigmoid
+from halfulp.records import Hardswish
+from halfulp.records import Hardtanh
 from halfulp.records import InstanceNorm
 from halfulp.records import LayerNorm
+from halfulp.records import LeakyRelu
 from halfulp.records import Linear
+from halfulp.records import Log
+from halfulp.records import Log1p
 from halfulp.records import LogSoftmax
 from halfulp.records import LpPool
 from halfulp.records import Matmul
@@ -29,42 +41,67 @@ from halfulp.records import MaxUnpool
 from halfulp.records import Mean
 from halfulp.records import MedianPool
 from halfulp.records import MinPool
+from halfulp.records import Mish
 from halfulp.records import ModePool
+from halfulp.records import Pow
+from halfulp.records import Reciprocal
+from halfulp.records import Relu
+from halfulp.records import Relu6
+from halfulp.records import Rsqrt
+from halfulp.records import Sigmoid
+from halfulp.records import Silu
 from halfulp.records import SmoothMaxPool
 from halfulp.records import Softmax
+from halfulp.records import Softplus
+from halfulp.records import Sqrt
 from halfulp.records import Sum
 from halfulp.records import SumPool
+from halfulp.records import Tanh
 from halfulp.records import Unfold
 from halfulp.torch._bridge import bridge_of
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
-    "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "fold", "global_avg_pool1d",
-    "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d",
-    "global_max_pool1d", "global_max_pool2d", "global_max_pool3d", "global_min_pool1d", "global_min_pool2d",
-    "global_min_pool3d", "group_norm", "instance_norm", "layer_norm", "linear", "log_softmax", "lp_pool1d", "lp_pool2d",
+    "abs", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "elu", "erf",
+    "exp", "expm1", "fold", "gelu", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool1d",
+    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool1d", "global_max_pool2d", "global_max_pool3d",
+    "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm", "hardsigmoid", "hardswish", "hardtanh",
+    "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p", "log_softmax", "lp_pool1d", "lp_pool2d",
     "lp_pool3d", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-    "mean", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mode_pool1d",
-    "mode_pool2d", "mode_pool3d", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "sum",
-    "sum_pool1d", "sum_pool2d", "sum_pool3d", "unfold"
+    "mean", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mish",
+    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
+    "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt", "sum", "sum_pool1d",
+    "sum_pool2d", "sum_pool3d", "tanh", "unfold"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
     fx.wrap(_name)
 
+_abs = bridge_of(Abs)
 _adaptive_avg_pool = bridge_of(AdaptiveAvgPool)
 _adaptive_max_pool = bridge_of(AdaptiveMaxPool)
 _avg_pool = bridge_of(AvgPool)
 _batch_norm = bridge_of(BatchNorm)
+_elu = bridge_of(Elu)
+_erf = bridge_of(Erf)
+_exp = bridge_of(Exp)
+_expm1 = bridge_of(Expm1)
 _fold = bridge_of(Fold)
+_gelu = bridge_of(Gelu)
 _global_avg_pool = bridge_of(GlobalAvgPool)
 _global_lp_pool = bridge_of(GlobalLpPool)
 _global_max_pool = bridge_of(GlobalMaxPool)
 _global_min_pool = bridge_of(GlobalMinPool)
 _group_norm = bridge_of(GroupNorm)
+_hardsigmoid = bridge_of(Hardsigmoid)
+_hardswish = bridge_of(Hardswish)
+_hardtanh = bridge_of(Hardtanh)
 _instance_norm = bridge_of(InstanceNorm)
 _layer_norm = bridge_of(LayerNorm)
+_leaky_relu = bridge_of(LeakyRelu)
 _linear = bridge_of(Linear)
+_log = bridge_of(Log)
+_log1p = bridge_of(Log1p)
 _log_softmax = bridge_of(LogSoftmax)
 _lp_pool = bridge_of(LpPool)
 _matmul = bridge_of(Matmul)
@@ -73,12 +110,34 @@ _max_unpool = bridge_of(MaxUnpool)
 _mean = bridge_of(Mean)
 _median_pool = bridge_of(MedianPool)
 _min_pool = bridge_of(MinPool)
+_mish = bridge_of(Mish)
 _mode_pool = bridge_of(ModePool)
+_pow = bridge_of(Pow)
+_reciprocal = bridge_of(Reciprocal)
+_relu = bridge_of(Relu)
+_relu6 = bridge_of(Relu6)
+_rsqrt = bridge_of(Rsqrt)
+_sigmoid = bridge_of(Sigmoid)
+_silu = bridge_of(Silu)
 _smooth_max_pool = bridge_of(SmoothMaxPool)
 _softmax = bridge_of(Softmax)
+_softplus = bridge_of(Softplus)
+_sqrt = bridge_of(Sqrt)
 _sum = bridge_of(Sum)
 _sum_pool = bridge_of(SumPool)
+_tanh = bridge_of(Tanh)
 _unfold = bridge_of(Unfold)
+
+
+def abs(input: Tensor) -> Tensor:
+    """``torch.nn.functional.abs``, correctly rounded.
+
+    >>> import torch
+    >>> abs(torch.tensor([[-2.0, 3.0]]))
+    tensor([[2., 3.]])
+    """
+    output: Tensor = _abs(0, (input,), False)
+    return output
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
@@ -216,7 +275,51 @@ def batch_norm(
     tensor([[-1.],
             [ 1.]])
     """
-    output: Tensor = _batch_norm(None, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
+    output: Tensor = _batch_norm(0, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
+    return output
+
+
+def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``torch.nn.functional.elu``, correctly rounded.
+
+    >>> import torch
+    >>> elu(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.6321,  0.0000,  2.0000]])
+    """
+    output: Tensor = _elu(0, (input,), False, alpha)
+    return output
+
+
+def erf(input: Tensor) -> Tensor:
+    """``torch.nn.functional.erf``, correctly rounded.
+
+    >>> import torch
+    >>> erf(torch.tensor([[0.0, 1.0]]))
+    tensor([[0.0000, 0.8427]])
+    """
+    output: Tensor = _erf(0, (input,), False)
+    return output
+
+
+def exp(input: Tensor) -> Tensor:
+    """``torch.nn.functional.exp``, correctly rounded.
+
+    >>> import torch
+    >>> exp(torch.tensor([[0.0, 1.0]]))
+    tensor([[1.0000, 2.7183]])
+    """
+    output: Tensor = _exp(0, (input,), False)
+    return output
+
+
+def expm1(input: Tensor) -> Tensor:
+    """``torch.nn.functional.expm1``, correctly rounded.
+
+    >>> import torch
+    >>> expm1(torch.tensor([[0.0, 1.0]]))
+    tensor([[0.0000, 1.7183]])
+    """
+    output: Tensor = _expm1(0, (input,), False)
     return output
 
 
@@ -232,6 +335,17 @@ def fold(
              [1., 2., 1.]]])
     """
     output: Tensor = _fold(2, (input,), False, output_size, kernel_size, dilation, padding, stride)
+    return output
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``torch.nn.functional.gelu``, correctly rounded.
+
+    >>> import torch
+    >>> gelu(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.1587,  0.0000,  1.9545]])
+    """
+    output: Tensor = _gelu(0, (input,), False, approximate)
     return output
 
 
@@ -377,7 +491,40 @@ def group_norm(
     tensor([[[-1.],
              [ 1.]]])
     """
-    output: Tensor = _group_norm(None, (input, weight, bias), False, num_groups, eps)
+    output: Tensor = _group_norm(0, (input, weight, bias), False, num_groups, eps)
+    return output
+
+
+def hardsigmoid(input: Tensor) -> Tensor:
+    """``torch.nn.functional.hardsigmoid``, correctly rounded.
+
+    >>> import torch
+    >>> hardsigmoid(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[0.3333, 0.5000, 0.8333]])
+    """
+    output: Tensor = _hardsigmoid(0, (input,), False)
+    return output
+
+
+def hardswish(input: Tensor) -> Tensor:
+    """``torch.nn.functional.hardswish``, correctly rounded.
+
+    >>> import torch
+    >>> hardswish(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.3333,  0.0000,  1.6667]])
+    """
+    output: Tensor = _hardswish(0, (input,), False)
+    return output
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``torch.nn.functional.hardtanh``, correctly rounded.
+
+    >>> import torch
+    >>> hardtanh(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-1.,  0.,  1.]])
+    """
+    output: Tensor = _hardtanh(0, (input,), False, min_val, max_val)
     return output
 
 
@@ -391,7 +538,7 @@ def instance_norm(
     tensor([[[-1.,  1.],
              [-1.,  1.]]])
     """
-    output: Tensor = _instance_norm(None, (input, weight, bias), False, eps)
+    output: Tensor = _instance_norm(0, (input, weight, bias), False, eps)
     return output
 
 
@@ -405,7 +552,18 @@ def layer_norm(
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    output: Tensor = _layer_norm(None, (input, weight, bias), False, normalized_shape, eps)
+    output: Tensor = _layer_norm(0, (input, weight, bias), False, normalized_shape, eps)
+    return output
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``torch.nn.functional.leaky_relu``, correctly rounded.
+
+    >>> import torch
+    >>> leaky_relu(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.0100,  0.0000,  2.0000]])
+    """
+    output: Tensor = _leaky_relu(0, (input,), False, negative_slope)
     return output
 
 
@@ -416,7 +574,29 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, precisi
     >>> linear(torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 4.0]]))
     tensor([11.])
     """
-    output: Tensor = _linear(None, (input, weight, bias), False, precision)
+    output: Tensor = _linear(0, (input, weight, bias), False, precision)
+    return output
+
+
+def log(input: Tensor) -> Tensor:
+    """``torch.nn.functional.log``, correctly rounded.
+
+    >>> import torch
+    >>> log(torch.tensor([[0.25, 1.0, 4.0]]))
+    tensor([[-1.3863,  0.0000,  1.3863]])
+    """
+    output: Tensor = _log(0, (input,), False)
+    return output
+
+
+def log1p(input: Tensor) -> Tensor:
+    """``torch.nn.functional.log1p``, correctly rounded.
+
+    >>> import torch
+    >>> log1p(torch.tensor([[0.0, 1.0]]))
+    tensor([[0.0000, 0.6931]])
+    """
+    output: Tensor = _log1p(0, (input,), False)
     return output
 
 
@@ -427,7 +607,7 @@ def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
     >>> log_softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
-    output: Tensor = _log_softmax(None, (input,), False, dim)
+    output: Tensor = _log_softmax(0, (input,), False, dim)
     return output
 
 
@@ -481,7 +661,7 @@ def matmul(input: Tensor, other: Tensor, *, precision: str = "correct") -> Tenso
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    output: Tensor = _matmul(None, (input, other), False, precision)
+    output: Tensor = _matmul(0, (input, other), False, precision)
     return output
 
 
@@ -572,7 +752,7 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     >>> mean(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
     tensor([1.5000, 4.5000])
     """
-    output: Tensor = _mean(None, (input,), False, dim, keepdim)
+    output: Tensor = _mean(0, (input,), False, dim, keepdim)
     return output
 
 
@@ -659,6 +839,17 @@ def min_pool3d(
     return _min_pool(3, (input,), return_indices, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
 
 
+def mish(input: Tensor) -> Tensor:
+    """``torch.nn.functional.mish``, correctly rounded.
+
+    >>> import torch
+    >>> mish(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.3034,  0.0000,  1.9440]])
+    """
+    output: Tensor = _mish(0, (input,), False)
+    return output
+
+
 def mode_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
@@ -699,6 +890,83 @@ def mode_pool3d(
     tensor([[[[0.]]]])
     """
     output: Tensor = _mode_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
+    return output
+
+
+def pow(input: Tensor, exponent: float) -> Tensor:
+    """``torch.nn.functional.pow``, correctly rounded.
+
+    >>> import torch
+    >>> pow(torch.tensor([[-3.0, 0.5]]), 2)
+    tensor([[9.0000, 0.2500]])
+    """
+    output: Tensor = _pow(0, (input,), False, exponent)
+    return output
+
+
+def reciprocal(input: Tensor) -> Tensor:
+    """``torch.nn.functional.reciprocal``, correctly rounded.
+
+    >>> import torch
+    >>> reciprocal(torch.tensor([[0.25, 1.0, 4.0]]))
+    tensor([[4.0000, 1.0000, 0.2500]])
+    """
+    output: Tensor = _reciprocal(0, (input,), False)
+    return output
+
+
+def relu(input: Tensor) -> Tensor:
+    """``torch.nn.functional.relu``, correctly rounded.
+
+    >>> import torch
+    >>> relu(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[0., 0., 2.]])
+    """
+    output: Tensor = _relu(0, (input,), False)
+    return output
+
+
+def relu6(input: Tensor) -> Tensor:
+    """``torch.nn.functional.relu6``, correctly rounded.
+
+    >>> import torch
+    >>> relu6(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[0., 0., 2.]])
+    """
+    output: Tensor = _relu6(0, (input,), False)
+    return output
+
+
+def rsqrt(input: Tensor) -> Tensor:
+    """``torch.nn.functional.rsqrt``, correctly rounded.
+
+    >>> import torch
+    >>> rsqrt(torch.tensor([[0.25, 1.0, 4.0]]))
+    tensor([[2.0000, 1.0000, 0.5000]])
+    """
+    output: Tensor = _rsqrt(0, (input,), False)
+    return output
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``torch.nn.functional.sigmoid``, correctly rounded.
+
+    >>> import torch
+    >>> sigmoid(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[0.2689, 0.5000, 0.8808]])
+    """
+    output: Tensor = _sigmoid(0, (input,), False)
+    return output
+
+
+def silu(input: Tensor) -> Tensor:
+    """``torch.nn.functional.silu``, correctly rounded.
+
+    >>> import torch
+    >>> silu(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.2689,  0.0000,  1.7616]])
+    """
+    output: Tensor = _silu(0, (input,), False)
     return output
 
 
@@ -752,7 +1020,29 @@ def softmax(input: Tensor, dim: int = -1) -> Tensor:
     >>> softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    output: Tensor = _softmax(None, (input,), False, dim)
+    output: Tensor = _softmax(0, (input,), False, dim)
+    return output
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``torch.nn.functional.softplus``, correctly rounded.
+
+    >>> import torch
+    >>> softplus(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[0.3133, 0.6931, 2.1269]])
+    """
+    output: Tensor = _softplus(0, (input,), False, beta, threshold)
+    return output
+
+
+def sqrt(input: Tensor) -> Tensor:
+    """``torch.nn.functional.sqrt``, correctly rounded.
+
+    >>> import torch
+    >>> sqrt(torch.tensor([[0.25, 1.0, 4.0]]))
+    tensor([[0.5000, 1.0000, 2.0000]])
+    """
+    output: Tensor = _sqrt(0, (input,), False)
     return output
 
 
@@ -763,7 +1053,7 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     >>> sum(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
     tensor([3., 9.])
     """
-    output: Tensor = _sum(None, (input,), False, dim, keepdim)
+    output: Tensor = _sum(0, (input,), False, dim, keepdim)
     return output
 
 
@@ -807,6 +1097,17 @@ def sum_pool3d(
     tensor([[[[28.]]]])
     """
     output: Tensor = _sum_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
+    return output
+
+
+def tanh(input: Tensor) -> Tensor:
+    """``torch.nn.functional.tanh``, correctly rounded.
+
+    >>> import torch
+    >>> tanh(torch.tensor([[-1.0, 0.0, 2.0]]))
+    tensor([[-0.7616,  0.0000,  0.9640]])
+    """
+    output: Tensor = _tanh(0, (input,), False)
     return output
 
 

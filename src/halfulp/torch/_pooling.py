@@ -43,11 +43,11 @@ class Pooling:
         self.curvature = declaration.curvature
         self.record = record
         self.count = declaration.arity
-        self.schema = schema
+        self.schema = f", {schema}" if schema else ""
         self.inputs = ", ".join(f"Tensor {name}" for name in declaration.inputs)
         self.value = define(
             self.name,
-            f"({self.inputs}, {schema}) -> Tensor",
+            f"({self.inputs}{self.schema}) -> Tensor",
             cpu=self._value_cpu,
             fake=self._value_fake,
             backward=lambda context, g: self._alone(self._pull(context, g)),
@@ -156,7 +156,7 @@ class LinearPooling(Pooling):
         super().__init__(declaration, schema, record)
         self.cotangent = define(
             f"{self.name}_cotangent",
-            f"(Tensor cotangent, SymInt[] input_size, {schema}) -> Tensor",
+            f"(Tensor cotangent, SymInt[] input_size{self.schema}) -> Tensor",
             cpu=self._cotangent_cpu,
             fake=lambda g, shape, *_: empty(g, shape),
             backward=lambda context, u: (self.value(u, *context.parameters[1:]),),
@@ -193,7 +193,7 @@ class CurvedPooling(Pooling):
         if declaration.indices:
             self.indices = define(
                 f"{self.name}_with_indices",
-                f"({self.inputs}, {schema}) -> (Tensor, Tensor)",
+                f"({self.inputs}{self.schema}) -> (Tensor, Tensor)",
                 cpu=self._indices_cpu,
                 fake=self._indices_fake,
                 backward=lambda context, g: self._alone(self._pull(context, g)),
@@ -205,7 +205,7 @@ class CurvedPooling(Pooling):
     def _define_derivatives(self) -> None:
         self.tangent = define(
             f"{self.name}_tangent",
-            f"({self.inputs}, Tensor tangent, {self.schema}) -> Tensor",
+            f"({self.inputs}, Tensor tangent{self.schema}) -> Tensor",
             cpu=self._tangent_cpu,
             fake=lambda *arguments: self._value_fake(*arguments[: self.count], *arguments[self.count + 1 :]),
             backward=self._tangent_backward,
@@ -215,7 +215,7 @@ class CurvedPooling(Pooling):
         )
         self.cotangent = define(
             f"{self.name}_cotangent",
-            f"({self.inputs}, Tensor cotangent, {self.schema}) -> Tensor",
+            f"({self.inputs}, Tensor cotangent{self.schema}) -> Tensor",
             cpu=self._cotangent_cpu,
             fake=lambda x, *_: empty(x, x.shape),
             backward=self._cotangent_backward,
@@ -325,16 +325,26 @@ class TorchCalculus:
     def ones(self, x: Any) -> Any:
         return torch.ones_like(x)
 
+    def apply(self, op: Operator, x: Any) -> Any:
+        from halfulp.torch._bridge import apply_record
+
+        return apply_record(op, x)
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
             x = x * part
         return x
 
 
-def check_rank(operator: str, x: Any, ndim: int) -> None:
-    """PyTorch's own rule: (channels, …) or (batch, channels, …), and only the batch may be empty."""
+def check_tensor(operator: str, x: Any) -> None:
+    """The input is a tensor."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{operator}: input must be a torch.Tensor, not {type(x).__name__}")
+
+
+def check_rank(operator: str, x: Any, ndim: int) -> None:
+    """PyTorch's own rule: (channels, …) or (batch, channels, …), and only the batch may be empty."""
+    check_tensor(operator, x)
     axes = x.dim()
     if axes != ndim + 1 and axes != ndim + 2:
         raise TorchShapeError(

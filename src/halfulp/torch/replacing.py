@@ -11,6 +11,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
+from halfulp.records import ELEMENTWISE
 from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
 from halfulp.torch._calls import watched
 from halfulp.torch._covered import OURS
@@ -29,11 +30,12 @@ def _namesakes(module: Any) -> dict[type[nn.Module], type[nn.Module]]:
     return {getattr(nn, name): getattr(module, name) for name in module.__all__ if hasattr(nn, name)}
 
 
+_ELEMENTWISE = {record.base_name for record in ELEMENTWISE}
 _POOLINGS = _namesakes(modules_pool) | _namesakes(unpooling)
 _CONVOLUTIONS = _namesakes(modules_conv)
 
 _POOLING_FUNCTIONS: dict[str, Any] = {
-    name: getattr(_generated, name) for name in _generated.__all__ if hasattr(F, name)
+    name: getattr(_generated, name) for name in _generated.__all__ if hasattr(F, name) and name not in _ELEMENTWISE
 }
 _CONVOLUTION_FUNCTIONS: dict[str, Any] = {
     function.__name__: function

@@ -16,10 +16,10 @@ import numpy as np
 
 from halfulp.autograd.native import native_vjp
 from halfulp.autograd.operators._base import LinearMap, PullbackRule, TapeOperator
-from halfulp.autograd.operators.activation import exp, log
 from halfulp.autograd.operators.arithmetic import add, mul
 from halfulp.autograd.scalars import Array, constant_like, full
 from halfulp.autograd.traced import apply, strip
+from halfulp.functional import exp, log
 from halfulp.numbers import factors
 from halfulp.records import Curvature, Operator, declaration_of
 
@@ -99,6 +99,9 @@ class TapeCalculus:
 
     def inverse_root(self, x: Any) -> Any:
         return exp(self.scaled(log(x), Fraction(-1, 2)))
+
+    def apply(self, op: Operator, x: Any) -> Any:
+        return apply(op, x)
 
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in (factor,) if x.dtype == object else factors(factor, x.dtype):

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
-from halfulp.autograd.operators.activation import exp
 from halfulp.autograd.operators.arithmetic import mul, sub
 from halfulp.autograd.operators.reduction import Mean, divide_by, mean, sum_
 from halfulp.autograd.operators.shape import index
 from halfulp.autograd.scalars import Array, as_array, constant_like
 from halfulp.autograd.traced import Traced, apply
 from halfulp.errors import TapeError
+from halfulp.functional import exp
 from halfulp.numbers import plain
 from halfulp.records import LogSoftmax
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from halfulp.conformance.subjects._base import Unsupported
+from halfulp.conformance.subjects._elementwise import jax_source
 from halfulp.geometry import Axis, windows
 from halfulp.records import (
     Array,
     AvgPool,
     Conv,
     ConvTranspose,
+    ElementwiseOperator,
     GlobalAvgPool,
     GlobalMaxPool,
     GlobalMinPool,
@@ -30,6 +32,8 @@ def function_source(op: Operator, inputs: tuple[Array | None, ...]) -> str:
     """``def f(x, …)`` that evaluates the record with JAX on inputs of these shapes."""
     x = inputs[0]
     assert x is not None
+    if isinstance(op, ElementwiseOperator):
+        return jax_source(op)
     if isinstance(op, (MaxPool, MinPool, SumPool)):
         return _reduction(op, x)
     if isinstance(op, AvgPool):

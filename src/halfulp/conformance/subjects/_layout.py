@@ -7,7 +7,9 @@ from halfulp.records import Array, GlobalAvgPool, GlobalMaxPool, Operator, Shape
 
 
 def batched(op: Operator, x: Array) -> Array:
-    """The input with both a batch and a channel axis."""
+    """The input with both a batch and a channel axis, which elementwise functions have no need of."""
+    if op.elementwise:
+        return x
     missing = int(op.ndim) + 2 - x.ndim  # type: ignore[attr-defined]
     if missing < 0:
         raise Unsupported("more than one batch axis")
@@ -17,6 +19,8 @@ def batched(op: Operator, x: Array) -> Array:
 
 def unbatched(op: Operator, shape: Shape, out: Array) -> Array:
     """The output without the axes that :func:`batched` added, and without those that ``keepdims=False`` drops."""
+    if op.elementwise:
+        return out
     missing = op.ndim + 2 - len(shape)  # type: ignore[attr-defined]
     out = out.reshape(out.shape[missing:])
     if isinstance(op, (GlobalAvgPool, GlobalMaxPool)) and not op.keepdims:

@@ -9,11 +9,13 @@ import onnx
 
 from halfulp.conformance.subjects import _source as source
 from halfulp.conformance.subjects._base import Unsupported
+from halfulp.conformance.subjects._elementwise import onnx_node
 from halfulp.geometry import Axis
 from halfulp.records import (
     AvgPool,
     Conv,
     ConvTranspose,
+    ElementwiseOperator,
     GlobalAvgPool,
     GlobalLpPool,
     GlobalMaxPool,
@@ -30,6 +32,8 @@ OPSET = 22
 
 def node_of(op: Operator, shapes: tuple[Shape | None, ...]) -> tuple[str, dict[str, Any]]:
     """(ONNX operator, attributes) for a record on inputs of these shapes; pads are always explicit."""
+    if isinstance(op, ElementwiseOperator):
+        return onnx_node(op)
     x = shapes[0] or ()
     spatial = x[len(x) - op.ndim :]  # type: ignore[attr-defined]  # every record has a rank
     if isinstance(op, MaxPool):

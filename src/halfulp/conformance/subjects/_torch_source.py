@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp.conformance.subjects._base import Unsupported
+from halfulp.conformance.subjects._elementwise import torch_source
 from halfulp.records import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
     AvgPool,
     Conv,
     ConvTranspose,
+    ElementwiseOperator,
     Fold,
     GlobalAvgPool,
     GlobalLpPool,
@@ -36,6 +38,8 @@ def function_source(op: Operator, shape: Shape, indices: bool = False) -> str:
     def f(x):
         return F.max_pool2d(x, kernel_size=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1), ceil_mode=False)
     """
+    if isinstance(op, ElementwiseOperator):
+        return torch_source(op)
     signature, call = _call(op, indices)
     ndim = op.ndim  # type: ignore[attr-defined]
     if len(shape) > ndim + 2:

@@ -141,6 +141,8 @@ def _value(op: Operator, x: Array, cells: tuple[int, ...], padded: int) -> Any:
 
 
 def _planes(op: Any, x: Array) -> tuple[Array, list[tuple[tuple[int, ...], int]]]:
+    if op.elementwise:
+        raise Unsupported(f"the subject has no call for {op.name}")
     spatial = x.shape[x.ndim - op.ndim :]
     return x.reshape(-1, int(np.prod(spatial))), _cells(op, spatial)
 

@@ -31,6 +31,8 @@ _IMPORTS = "import numpy as np\nimport openvino\nfrom openvino import opset14 as
 
 def node_source(op: Operator, shapes: tuple[Shape | None, ...]) -> str:
     """The expression that makes the record's node from the parameters ``x`` and ``weight``."""
+    if op.elementwise:
+        raise Unsupported(f"the openvino subject has no call for {op.name}")
     x = shapes[0] or ()
     spatial = x[len(x) - op.ndim :]  # type: ignore[attr-defined]  # every record has a rank
     if isinstance(op, (MaxPool, AvgPool)):

@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from halfulp import records
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators import (
     arithmetic,
     comparison,
     control,
     einsum,
+    functions,
     indexing,
     making,
     movement,
@@ -120,6 +122,20 @@ _ARITHMETIC: dict[str, Builder] = {
     "Sum": arithmetic.sum_,
     "Upsample": resize.upsample,
 }
+_FUNCTIONS: dict[str, Builder] = {
+    "Elu": functions.elu,
+    "Erf": functions.of(records.Erf),
+    "Exp": functions.of(records.Exp),
+    "Gelu": functions.gelu,
+    "HardSwish": functions.of(records.Hardswish),
+    "Log": functions.of(records.Log),
+    "Mish": functions.of(records.Mish),
+    "Pow": functions.power,
+    "Sigmoid": functions.of(records.Sigmoid),
+    "Softplus": functions.softplus,
+    "Sqrt": functions.of(records.Sqrt),
+    "Tanh": functions.of(records.Tanh),
+}
 _QUANTIZED: dict[str, Builder] = {
     "ConvInteger": quantized.conv_integer,
     "DequantizeLinear": quantized.dequantize_linear,
@@ -134,6 +150,7 @@ OPERATORS: dict[str, Builder] = {
     **_MOVING,
     **_DECIDING,
     **_ARITHMETIC,
+    **_FUNCTIONS,
     **_QUANTIZED,
     "Add": add,
     "AveragePool": average_pool,

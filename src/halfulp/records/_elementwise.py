@@ -1,0 +1,83 @@
+"""The base of elementwise functions: any shape, one result for every element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from halfulp.errors import PolicyError, ShapeError
+from halfulp.numbers import flint
+from halfulp.records._base import Operator, Shape
+from halfulp.records._declaration import Draw, declare
+
+SHAPES = ((1,), (7,), (2, 3), (33,), (2, 3, 4, 5), (1, 17, 3), (0, 2), (3, 1, 2, 2, 2), (65, 2))
+"""What the lab draws: one element, vectors that do not fill a register, images, none at all."""
+
+
+@dataclass(frozen=True, repr=False)
+class ElementwiseOperator(Operator):
+    """A function of single numbers, applied to every element of an array of any shape.
+
+    >>> from halfulp import Exp
+    >>> Exp().output_shape((2, 3))
+    (2, 3)
+    """
+
+    elementwise: ClassVar[bool] = True
+    base_name: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        return self.base_name
+
+    @property
+    def function(self) -> str:
+        """The function's name in :mod:`halfulp.numbers`."""
+        return self.base_name
+
+    @property
+    def parameters(self) -> tuple[Fraction, ...]:
+        """The function's parameters, exactly."""
+        return ()
+
+    def output_shape(self, *input_shapes: Shape) -> Shape:
+        if len(input_shapes) != 1:
+            raise ShapeError(self.name, f"{len(input_shapes)} inputs", "takes one input", "I3")
+        return tuple(input_shapes[0])
+
+    def _ratio(self, field: str) -> Fraction:
+        """A field as the rational that it means."""
+        value = getattr(self, field)
+        if isinstance(value, (int, float, Fraction)):  # flint is loaded only for its own numbers
+            return Fraction(value)
+        return Fraction(int(value.p), int(value.q))
+
+    def _check_number(self, field: str) -> None:
+        """A parameter is a finite number with an exact value."""
+        value = getattr(self, field)
+        if isinstance(value, (int, float, Fraction)):  # flint is loaded only for what is none of these
+            number = not isinstance(value, bool)
+        else:
+            number = isinstance(value, flint.fmpq)
+        if not number or (isinstance(value, float) and not math.isfinite(value)):
+            raise PolicyError(self.name, f"{field}={value!r}", "must be a finite float, integer or fraction", "H1")
+
+
+def drawn(record: type[ElementwiseOperator], **choices: tuple[Any, ...]) -> Draw:
+    """How the lab draws an elementwise function: one of its parameters' values, and a shape."""
+
+    def draw(choose: Callable[[Any], Any]) -> tuple[Operator, tuple[Any, ...]]:
+        return record(**{name: choose(values) for name, values in choices.items()}), (choose(SHAPES),)
+
+    return Draw(draw)
+
+
+def declare_function(
+    record: type[ElementwiseOperator], curvature: Any, choices: dict[str, tuple[Any, ...]] | None = None, **more: Any
+) -> None:
+    """The declaration of an elementwise function."""
+    settings: dict[str, Any] = {"kind": "smooth", "ranks": (), "planar": False, "module": None} | more
+    declare(record, curvature=curvature, draw=drawn(record, **(choices or {})), **settings)
