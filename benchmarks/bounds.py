@@ -112,12 +112,13 @@ def replay(network: hb.Network, image: Any, label: int, console: Console) -> Non
 
 
 def instances(folder: Path, console: Console) -> None:
-    table = Table("instance", "real", "s", "any-order", "s")
+    arithmetics = ("real", "halfulp", "any-order")
+    table = Table("instance", *(column for name in arithmetics for column in (name, "s")))
     for path in sorted(folder.glob("*.vnnlib.gz")):
         network = hb.load(folder / f"Convnet_{path.name.split('_')[0]}.onnx")
         (question,) = hb.read_property(path, network.input_shape)
         cells = []
-        for arithmetic in ("real", "any-order"):
+        for arithmetic in arithmetics:
             answer = hb.verify(
                 network, question.box, question.property, arithmetic=arithmetic, attack_box=question.inner
             )
