@@ -115,13 +115,14 @@ class RowLoader {
     const bool dense = stride == static_cast<Index>(sizeof(T)) * shape_.lanes;
     if constexpr (std::is_same_v<T, C>) {
       if (dense && row_stride % static_cast<Index>(sizeof(T)) == 0)
-        return deal_out(reinterpret_cast<const C*>(source), row_stride / static_cast<Index>(sizeof(T)), 0, rows);
+        return deinterleave_rows(reinterpret_cast<const C*>(source), row_stride / static_cast<Index>(sizeof(T)), 0,
+                                 rows);
     }
     Contents worst = Contents::finite;
     for (Index r = 0; r < rows; ++r) {
       const char* row = source + r * row_stride;
-      if (!dense && shape_.lanes > 1) worst = std::max(worst, load_places(row, stride, r));
-      else worst = std::max(worst, deal_out(dense ? as_run(row, n) : gathered(row, stride), 0, r, 1));
+      if (!dense && shape_.lanes > 1) worst = std::max(worst, load_channels(row, stride, r));
+      else worst = std::max(worst, deinterleave_rows(dense ? as_run(row, n) : gathered(row, stride), 0, r, 1));
     }
     return worst;
   }
@@ -147,14 +148,14 @@ class RowLoader {
   }
 
   // Rows of items of type C, `step` items apart, to the rows from `first_row` on.
-  Contents deal_out(const C* run, Index step, Index first_row, Index rows) {
+  Contents deinterleave_rows(const C* run, Index step, Index first_row, Index rows) {
     const Index ways = shape_.ways, lanes = shape_.lanes, before = shape_.before, down = first_row * shape_.pitch;
     const RowRun dense{rows, cells_ * lanes, step, shape_.pitch};
     if (ways == 1) return kernels_->copy(run, at(0, before) + down, dense);
     if (lanes == 1 && ways <= 3) {
       C* targets[3];
       for (Index way = 0; way < ways; ++way) targets[way] = at((before + way) % ways, (before + way) / ways) + down;
-      return (ways == 2 ? kernels_->deal2 : kernels_->deal3)(run, targets, dense);
+      return (ways == 2 ? kernels_->deinterleave2 : kernels_->deinterleave3)(run, targets, dense);
     }
     Contents worst = Contents::finite;
     for (Index w = 0; w < cells_; ++w) {
@@ -164,7 +165,7 @@ class RowLoader {
     return worst;
   }
 
-  Contents load_places(const char* source, Index stride, Index row) {
+  Contents load_channels(const char* source, Index stride, Index row) {
     Contents worst = Contents::finite;
     for (Index w = 0; w < cells_; ++w) {
       const Index place = shape_.before + w;

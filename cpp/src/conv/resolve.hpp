@@ -1,4 +1,4 @@
-// The outputs that a fast sum could not decide: their terms are walked one by one. Most are settled by a twofold sum
+// The outputs that a fast sum could not decide: their terms are walked one by one. Most are decided by a twofold sum
 // with its own bound; the rest by exact arithmetic. The proofs stand in docs/explanation/error-bounds-convolution.md.
 #pragma once
 

@@ -25,29 +25,29 @@ void PatchEngine<T>::transform_group(Workspace& work, Index number) {
   find_floors(work);
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
   double* const lines = work.lines.at_least(kPatchSide * stride);
-  double* const dealt = work.dealt.at_least(kDealtChannels * kPatchValues * patches);
+  double* const split = work.split.at_least(kSplitChannels * kPatchValues * patches);
   double* const cells = work.cells.at_least(kPatchValues * cell_stride(work));
   double* const squares = work.squares.at_least(kPatchValues * patches);
   const Index all_lines = static_cast<Index>(work.runs.size()) * stride;
   double* const cell_squares = work.cell_squares.at_least(all_lines);
   work.reach.at_least(16 * patches * static_cast<Index>(p_.sources.size()));
-  std::fill_n(dealt, kDealtChannels * kPatchValues * patches, 0.0);  // patches that fill up the last block
+  std::fill_n(split, kSplitChannels * kPatchValues * patches, 0.0);  // patches that fill up the last block
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     std::fill_n(squares, kPatchValues * patches, 0.0);
     std::fill_n(cell_squares, all_lines, 0.0);
-    for (Index first = 0; first < p_.channels; first += kDealtChannels) {
-      const Index count = std::min(kDealtChannels, p_.channels - first);
+    for (Index first = 0; first < p_.channels; first += kSplitChannels) {
+      const Index count = std::min(kSplitChannels, p_.channels - first);
       for (Index c = 0; c < count; ++c) {
         double* run_squares = cell_squares;
         for (const PatchRun& run : work.runs) {
           load_lines(s, first + c, run, lines);
-          patch_.columns(lines, stride, run.count, dealt + c * kPatchValues * patches + run.first, patches,
+          patch_.columns(lines, stride, run.count, split + c * kPatchValues * patches + run.first, patches,
                          run_squares);
           run_squares += stride;
         }
       }
       const Index channel = static_cast<Index>(s) * p_.channels + first;
-      patch_.rows(dealt, patches, patches, lane, count, cells + channel * lane, cell_stride(work), channels_ * lane,
+      patch_.rows(split, patches, patches, lane, count, cells + channel * lane, cell_stride(work), channels_ * lane,
                   squares);
     }
     find_reach(work, s);

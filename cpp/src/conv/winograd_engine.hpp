@@ -15,7 +15,7 @@
 namespace halfulp::conv {
 
 inline constexpr Index kPatchDepth = 64;                // channels summed before they are added to the running sums
-inline constexpr Index kDealtChannels = 4;              // dealt to patches at a time
+inline constexpr Index kSplitChannels = 4;              // split into patches at a time
 inline constexpr Index kPatchGroup = 32;                // patches of a group at most
 inline constexpr Index kPatchCellBytes = 7 << 18;       // of a group's transformed cells, if patches are not too few
 inline constexpr Index kPatchFilterBytes = 20 << 20;    // of transformed filters at a time
@@ -47,7 +47,7 @@ struct PatchBlock {
 template <class T>
 struct PatchWorkspace {
   Buffer<double, true> lines;
-  Buffer<double> cell_squares, dealt, cells, squares, weighed, reach, floors;        // of a group of patches
+  Buffer<double> cell_squares, split, cells, squares, weighed, reach, floors;        // of a group of patches
   Buffer<double> filter_lines, taps, filters, filter_squares, filter_sizes;  // of a panel
   Buffer<double> sums, outputs, turned;
   Buffer<T> rounded;

@@ -26,15 +26,15 @@ struct PatchKernels {
   // How many roundings a cell, a tap, a value can pass through in its transform, both axes together.
   double cell_roundings, tap_roundings, value_roundings;
 
-  // Six lines of 4 n + 2 cells, `stride` apart, are transformed downwards (in place) and dealt to patches:
-  //   dealt[(k * 6 + j) * plane + p] = line k, cell 4 p + j, for n patches p.
+  // Six lines of 4 n + 2 cells, `stride` apart, are transformed downwards (in place) and split into patches:
+  //   split[(k * 6 + j) * plane + p] = line k, cell 4 p + j, for n patches p.
   // Also squares[x] += the sum of the squares of the six cells x. Lines are read and written 32 cells beyond their end.
-  void (*columns)(double* lines, Index stride, Index n, double* dealt, Index plane, double* squares);
+  void (*columns)(double* lines, Index stride, Index n, double* split, Index plane, double* squares);
 
-  // Transforms dealt lines of some channels, 36 * plane apart, n patches (n a multiple of `rows`, which is a multiple
+  // Transforms split lines of some channels, 36 * plane apart, n patches (n a multiple of `rows`, which is a multiple
   // of the vectors' width): value i of patch b * rows + r to out[i * value_stride + b * block_stride + c * rows + r].
   // Also squares[i * plane + p] += value^2.
-  void (*rows)(const double* dealt, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
+  void (*rows)(const double* split, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
                Index block_stride, double* squares);
 
   // Transforms the nine taps of n filters in each of some channels: tap t of filter j lies at taps[c * 9 * n + place[t]

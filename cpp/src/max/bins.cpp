@@ -73,7 +73,7 @@ class Bins final : public PlaneEngine {
     while (begin < end) {
       const Chunk chunk = next_chunk(begin, end);
       if (real && chunk.first < chunk.stop && !whole_rows(output, chunk)) fold(output, chunk);
-      settle(output, chunk, real);
+      write_chunk(output, chunk, real);
       begin = chunk.end;
     }
   }
@@ -189,7 +189,7 @@ class Bins final : public PlaneEngine {
   }
 
   // Writes a chunk of finished values, and what is to be known of their winners.
-  void settle(Index* output, const Chunk& chunk, bool real) {
+  void write_chunk(Index* output, const Chunk& chunk, bool real) {
     const bool value_only = plane_->value_only();
     MaxPlane lane = *plane_;
     for (Index i = 0; i < (chunk.end - chunk.begin) * lanes_; ++i) {
@@ -279,7 +279,7 @@ bool bins_apply(const MaxPlan& plan, const MaxPlane& plane) noexcept {
     const Index overlap = (axis.kernel + axis.stride - 1) / axis.stride;
     if (&axis == &last ? overlap > most_column_folds : (folds *= overlap) > most_folds) return false;
   }
-  // Rows are cheaply dealt out to two or three; and in a small window a winner travels with less work than it is found.
+  // Rows are cheaply deinterleaved by two or three; and in a small window carrying a winner costs less than finding it.
   return last.adaptive || (plane.value_only() ? last.stride > 3 : last.stride > 3 && last.kernel >= 16);
 }
 

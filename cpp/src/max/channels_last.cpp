@@ -25,7 +25,7 @@ class Places final : public PlaneEngine {
     row_.assign(plan.axes.back().output * lanes, C{});
   }
 
-  bool settled() const noexcept override { return true; }
+  bool has_quiet_nans() const noexcept override { return true; }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
     Index output[kMaxRank] = {};
@@ -58,9 +58,9 @@ class Places final : public PlaneEngine {
       run = alike(o, end);
       windows(plane, output, made + (o - begin) * (step / kItem), {run, lanes_, 0, step / kItem});
     }
-    if (step == lanes_ * kItem) settle_nans(made, (end - begin) * lanes_);
+    if (step == lanes_ * kItem) make_nans_quiet(made, (end - begin) * lanes_);
     else
-      for (Index o = 0; o < end - begin; ++o) settle_nans(made + o * (step / kItem), lanes_);
+      for (Index o = 0; o < end - begin; ++o) make_nans_quiet(made + o * (step / kItem), lanes_);
     if (stream) stream_.copy(reinterpret_cast<const char*>(made), target, (end - begin) * lanes_ * kItem);
   }
 
@@ -105,7 +105,7 @@ std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, 
 
 }  // namespace
 
-std::unique_ptr<PlaneEngine> make_places(const MaxPlan& plan, const MaxPlane& plane) {
+std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& plane) {
   if (!plane.value_only() || plan.window_cells > kMostCells) return nullptr;
   for (const Axis& axis : plan.axes)
     if (axis.adaptive) return nullptr;

@@ -1,10 +1,10 @@
-// The way of finished rows into the arrays of the caller: values, and what travelled with them.
+// The way of finished rows into the arrays of the caller: values and their payloads.
 #pragma once
 
 #include <cstring>
 #include <vector>
 
-#include "max/row_bank.hpp"
+#include "max/row_band.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {
@@ -12,14 +12,14 @@ namespace halfulp {
 template <class T, class C, class P>
 class RowEmitter {
  public:
-  RowEmitter(const MaxPlan& plan, const Coordinates& coordinates, Travels travels, Index lanes, Index row_length)
+  RowEmitter(const MaxPlan& plan, const Coordinates& coordinates, Payload payload, Index lanes, Index row_length)
       : plan_(plan),
         coordinates_(coordinates),
-        travels_(travels),
+        payload_(payload),
         lanes_(lanes),
         last_(plan.ndim() - 1),
         row_length_(row_length) {
-    if (travels != Travels::code || coordinates.relative) return;
+    if (payload != Payload::code || coordinates.relative) return;
     const Axis& axis = plan.axes.back();
     starts_.assign(static_cast<std::size_t>(row_length), 0);
     for (Index o = 0; o < axis.output; ++o)
@@ -45,12 +45,12 @@ class RowEmitter {
     const Index places = plan_.axes.back().output;
     const auto target = [&](const Plane& plane) { return plane.data + walk::position(output, plane.strides, last_); };
     write_row<T, C>(value, target(plane_->out), plane_->out.strides[last_], places, lanes_);
-    if (travels_ == Travels::tangent) {
+    if (payload_ == Payload::tangent) {
       if constexpr (std::is_floating_point_v<P>)
         write_row<T, C>(pair, target(plane_->out_tangent), plane_->out_tangent.strides[last_], places, lanes_);
-    } else if (travels_ == Travels::index) {
+    } else if (payload_ == Payload::index) {
       write_integers<std::int64_t>(target(plane_->indices), plane_->indices.strides[last_], pair, 0, false);
-    } else if (travels_ == Travels::code) {
+    } else if (payload_ == Payload::code) {
       Index start = 0;
       for (int a = 0; a < last_; ++a)
         start += plan_.axes[static_cast<std::size_t>(a)].start(output[a]) *
@@ -79,7 +79,7 @@ class RowEmitter {
       const bool direct = stride == static_cast<Index>(sizeof(I)) * lanes_;
       I* out = direct ? reinterpret_cast<I*>(target) : reinterpret_cast<I*>(integers_.data());
       const Index n = places * lanes_;
-      if (travels_ == Travels::index && plane_->first_index != 0) {
+      if (payload_ == Payload::index && plane_->first_index != 0) {
         for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(plane_->first_index + pair[i]);
       } else if (!placed) {
         for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(pair[i]);
@@ -114,16 +114,16 @@ class RowEmitter {
       };
       const auto bytes = static_cast<std::size_t>(lanes_) * sizeof(T);
       std::memset(at(plane_->out), 0, bytes);
-      if (travels_ == Travels::tangent) std::memset(at(plane_->out_tangent), 0, bytes);
-      if (travels_ == Travels::index) std::memset(at(plane_->indices), 0xff, static_cast<std::size_t>(lanes_) * 8);
-      if (travels_ == Travels::code)
+      if (payload_ == Payload::tangent) std::memset(at(plane_->out_tangent), 0, bytes);
+      if (payload_ == Payload::index) std::memset(at(plane_->indices), 0xff, static_cast<std::size_t>(lanes_) * 8);
+      if (payload_ == Payload::code)
         std::memset(at(plane_->winners), 0, static_cast<std::size_t>(lanes_ * plane_->winner_bytes));
     }
   }
 
   const MaxPlan& plan_;
   const Coordinates& coordinates_;
-  Travels travels_;
+  Payload payload_;
   Index lanes_;
   int last_;
   Index row_length_;

@@ -27,8 +27,8 @@ struct RowRun {
   std::int64_t to_step = 0;
 };
 
-// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. What travels
-// with the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip; changed
+// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. The payload
+// of the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip; changed
 // cells of int16 are the sortable keys of a half type with this infinity, and a NaN or -0 among them counts as NaN.
 struct WindowRun {
   std::int64_t rows = 1;
@@ -50,7 +50,7 @@ constexpr C lowest_value() noexcept {
 }
 
 // The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones
-// also store what travels with the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be
+// also store the payload of the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be
 // written up to a whole vector.
 template <class C, class P>
 struct WindowKernels {
@@ -75,14 +75,14 @@ struct SlideRun {
   std::int64_t out_step = 0;
 };
 
-// C: the type of the values. P: what travels with a value, an integer or a C, as wide as C.
+// C: the type of the values. P: the payload of a value, an integer or a C, as wide as C.
 template <class C, class P>
 struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
   // there is one row.
   using Fold = void (*)(const C* const* taps, int count, C* out, const RowRun& rows);
-  // The same with what travels along, to which `add`, and `step` for every tap before the winner, are added if it is an
-  // integer. Without pairs only these travel.
+  // The same with payloads, to which `add`, and `step` for every tap before the winner, are added if it is an
+  // integer. Without pairs these are the payload.
   using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                             const RowRun& rows);
   // The same with no element written past the rows; integers must fit in a byte.
@@ -98,8 +98,8 @@ struct MaxRowKernels {
   // Copies rows and tells what they hold.
   Contents (*copy)(const C* source, C* target, const RowRun& rows);
   // Deals the items of rows out to two or three targets in turn.
-  Contents (*deal2)(const C* source, C* const* targets, const RowRun& rows);
-  Contents (*deal3)(const C* source, C* const* targets, const RowRun& rows);
+  Contents (*deinterleave2)(const C* source, C* const* targets, const RowRun& rows);
+  Contents (*deinterleave3)(const C* source, C* const* targets, const RowRun& rows);
   WindowKernels<C, P> windows[2];  // [stride - 1]
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
   // may be written up to a whole vector.

@@ -114,7 +114,7 @@ class Worker {
   // The first engine that applies, and its name; none if there is none.
   static std::pair<std::unique_ptr<PlaneEngine>, Engine> engine_for(const MaxPlan& plan, const MaxPlane& plane) {
     if (auto engine = make_bins(plan, plane)) return {std::move(engine), Engine::max_bins};
-    if (auto engine = make_places(plan, plane)) return {std::move(engine), Engine::max_channels_last};
+    if (auto engine = make_channels_last(plan, plane)) return {std::move(engine), Engine::max_channels_last};
     return {make_separable(plan, plane), Engine::max_separable};
   }
 
@@ -126,7 +126,7 @@ class Worker {
       stop = changed_.run_end(plan, plane, begin, end);
       maxima(plan, changed_.change(plan, plane, begin, stop, bits_), begin, stop);
       ChangedCells::restore(plan, plane, begin, stop, bits_);
-      if (plan.cells == Cells::negated) settle_plane(plan, plane, begin, stop);  // a NaN has no sign
+      if (plan.cells == Cells::negated) make_plane_quiet(plan, plane, begin, stop);  // a NaN has no sign
     }
   }
 
@@ -162,9 +162,9 @@ class Worker {
     const bool done = engine_ && engine_->run(plane, begin, end);
     tally_.add(done ? kind_ : Engine::max_walk);
     if (!done) walk_plane(plan, plane, begin, end);
-    if (!done || !engine_->settled()) {
+    if (!done || !engine_->has_quiet_nans()) {
       if (done && plane.stream) select_stream_kernels().finish();
-      settle_plane(plan, plane, begin, end);
+      make_plane_quiet(plan, plane, begin, end);
     }
   }
 

@@ -12,7 +12,7 @@
 namespace halfulp {
 
 template <class T>
-void settle_nans(T* values, Index n) noexcept {
+void make_nans_quiet(T* values, Index n) noexcept {
   if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_floating_point_v<T>) {
     using F = format_of<T>;
     using Bits = typename F::bits_type;
@@ -26,6 +26,6 @@ void settle_nans(T* values, Index n) noexcept {
 }
 
 // The outputs [begin, end) of the first axis.
-void settle_plane(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
+void make_plane_quiet(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
 
 }  // namespace halfulp

@@ -1,5 +1,5 @@
 // Hard max one axis at a time, the last one first: that keeps the first winner in row-major order, zeros of either sign
-// included. What travels with a value is its tangent, its index in the plane, or its code in the window.
+// included. The payload of a value is its tangent, its index in the plane, or its code in the window.
 #include "max/separable.hpp"
 
 #include <limits>
@@ -7,7 +7,7 @@
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
 #include "max/emit.hpp"
-#include "max/row_bank.hpp"
+#include "max/row_band.hpp"
 #include "max/vertical.hpp"
 
 namespace halfulp {
@@ -23,26 +23,26 @@ class Separable final : public PlaneEngine {
  public:
   using Kernels = MaxRowKernels<C, P>;
 
-  Separable(const MaxPlan& plan, const Kernels& kernels, Travels travels, Index lanes)
+  Separable(const MaxPlan& plan, const Kernels& kernels, Payload payload, Index lanes)
       : plan_(plan),
-        travels_(travels),
+        payload_(payload),
         last_(plan.ndim() - 1),
         lanes_(lanes),
-        coordinates_(plan, travels),
-        bank_(plan, kernels, travels, lanes, band_rows(plan, lanes, travels != Travels::nothing)),
-        emitter_(plan, coordinates_, travels, lanes, bank_.row_length) {
+        coordinates_(plan, payload),
+        band_(plan, kernels, payload, lanes, band_rows(plan, lanes, payload != Payload::none)),
+        emitter_(plan, coordinates_, payload, lanes, band_.row_length) {
     const Axis& axis = plan.axes.back();
     row_padding_ = axis.before > 0 || (axis.output - 1) * axis.stride + axis.extent() > axis.before + axis.size;
     // A slice of axis a is everything further in: rows, for the last but one.
-    lengths_.assign(plan.axes.size(), bank_.row_length);
+    lengths_.assign(plan.axes.size(), band_.row_length);
     for (int a = last_ - 2; a >= 0; --a) lengths_[at(a)] = lengths_[at(a) + 1] * plan.axes[at(a) + 1].output;
     for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], slice_step(a), paired());
-    // Finished rows of a plane of two axes, as many as a bank gives at once; else one slice.
-    result_ = Slices<C, P>(last_ == 1 ? bank_.capacity() : 1, lengths_[0], paired());
+    // Finished rows of a plane of two axes, as many as a band gives at once; else one slice.
+    result_ = Slices<C, P>(last_ == 1 ? band_.capacity() : 1, lengths_[0], paired());
   }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
-    nan_ = bank_.in_place;
+    nan_ = band_.in_place;
     for (Index lane = 0; lane < plane.lanes;) {
       part_ = lane_of(plane, lane);
       if (!run_lanes(begin, end)) return false;
@@ -57,28 +57,28 @@ class Separable final : public PlaneEngine {
     constexpr Index item = static_cast<Index>(sizeof(T));
     const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
     return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
-           bank_.changes(plane, 0);
+           band_.changes(plane, 0);
   }
 
   bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
     if (!changes(plane)) return false;
     part_ = plane;
     emitter_.set_plane(part_);
-    bank_.set_rule(MaxRule::clean);
-    bank_.change = &bits;
+    band_.set_rule(MaxRule::clean);
+    band_.change = &bits;
     const bool done = attempt(begin, end);
-    bank_.change = nullptr;
+    band_.change = nullptr;
     nan_ = false;
     return done;
   }
 
-  bool settled() const noexcept override { return !nan_; }
+  bool has_quiet_nans() const noexcept override { return !nan_; }
 
  private:
   static std::size_t at(int axis) noexcept { return static_cast<std::size_t>(axis); }
-  bool paired() const noexcept { return travels_ != Travels::nothing; }
-  // From slice to slice of axis a: rows are made where they are kept, as far apart as in the bank.
-  Index slice_step(int a) const noexcept { return a == last_ - 1 ? bank_.pitch() : lengths_[at(a)]; }
+  bool paired() const noexcept { return payload_ != Payload::none; }
+  // From slice to slice of axis a: rows are made where they are kept, as far apart as in the band.
+  Index slice_step(int a) const noexcept { return a == last_ - 1 ? band_.pitch() : lengths_[at(a)]; }
 
   static Index band_rows(const MaxPlan& plan, Index lanes, bool paired) {
     if (plan.ndim() == 1) return 1;
@@ -91,33 +91,33 @@ class Separable final : public PlaneEngine {
 
   bool run_lanes(Index begin, Index end) {
     emitter_.set_plane(part_);
-    if (!bank_.in_place) {
-      bank_.set_rule(MaxRule::clean);
+    if (!band_.in_place) {
+      band_.set_rule(MaxRule::clean);
       if (attempt(begin, end)) return true;
     }
     if (paired()) {
       if (worst_ == Contents::nan) return false;
-      bank_.set_rule(MaxRule::absent);
+      band_.set_rule(MaxRule::absent);
       return attempt(begin, end);
     }
-    bank_.set_rule(plan_.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate);
+    band_.set_rule(plan_.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate);
     return attempt(begin, end);
   }
 
   // False as soon as something shows up that the rule does not cover.
   bool attempt(Index begin, Index end) {
     worst_ = Contents::finite;
-    // A NaN needs a rule of its own, or the walk. With something that travels, padding must lose against every cell; it
+    // A NaN needs a rule of its own, or the walk. With a payload, padding must lose against every cell; it
     // is -infinity for clean values and absent else.
-    const bool clean = bank_.rule() == MaxRule::clean;
+    const bool clean = band_.rule() == MaxRule::clean;
     accepted_ = clean && paired() && row_padding_ ? Contents::finite
                 : clean || paired()               ? Contents::infinite
                                                   : Contents::nan;
     if (last_ == 0) {
-      worst_ = bank_.fill(part_, -1, part_.x.data, part_.tangent.data, 0, 0, 1);
+      worst_ = band_.fill(part_, -1, part_.x.data, part_.tangent.data, 0, 0, 1);
       if (failed()) return false;
       Index output[1] = {0};
-      emitter_.row(output, bank_.value(0), bank_.pair(0), true);
+      emitter_.row(output, band_.value(0), band_.pair(0), true);
       return true;
     }
     Index output[kMaxRank] = {};
@@ -138,35 +138,35 @@ class Separable final : public PlaneEngine {
   bool failed() const noexcept { return worst_ > accepted_; }
 
   // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when
-  // the taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the bank further.
+  // the taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the band further.
   template <class Finish>
   void rows(int a, const char* x, const char* tangent, Index base, Index begin, Index end, Finish&& finish) {
     VerticalAxis<C, P>& level = levels_[at(a)];
     const Axis& axis = plan_.axes[at(a)];
     level.restart();
-    bank_.forget();
+    band_.forget();
     if (!by_blocks(axis)) {
       const Index limit = level.last_row(begin, end) + 1;  // rows beyond belong to somebody else
       const auto fill = [&](Index first, Index stop) {
-        worst_ = std::max(worst_, bank_.fill(part_, a, x, tangent, base, first, std::min(stop, limit)));
+        worst_ = std::max(worst_, band_.fill(part_, a, x, tangent, base, first, std::min(stop, limit)));
       };
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
-        run = level.bank_taps(bank_, o, end, fill);
+        run = level.band_taps(band_, o, end, fill);
         finish(o, run, static_cast<int>(level.values.size()));
       }
       return;
     }
     const auto make = [&](Index first, Index stop, C* value, P* pair) {
-      for (Index r = first; r < stop; r += bank_.capacity()) {
-        const Index from = (r - first) * bank_.pitch(), end = std::min(r + bank_.capacity(), stop);
+      for (Index r = first; r < stop; r += band_.capacity()) {
+        const Index from = (r - first) * band_.pitch(), end = std::min(r + band_.capacity(), stop);
         worst_ = std::max(worst_,
-                          bank_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
+                          band_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
       }
     };
     if (a == 0 && slides()) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
         run = level.slide(o, end, make, [&](C* rows, Index count) {
-          bank_.suffixes(rows, {count, lengths_[0], slice_step(0), 0});
+          band_.suffixes(rows, {count, lengths_[0], slice_step(0), 0});
         });
         slide_rows(o, run);
       }
@@ -184,14 +184,14 @@ class Separable final : public PlaneEngine {
   void slide_rows(Index o, Index run) {
     const VerticalAxis<C, P>& level = levels_[0];
     const Index step = part_.out.strides[0];
-    bank_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
+    band_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
                       {level.steps.data(), run, plan_.axes.back().output * lanes_, slice_step(0),
                        step / static_cast<Index>(sizeof(C))});
   }
 
   auto join(int a) {
     return [this, a](const C* const* values, const P* const* pairs, int count, C* value, P* pair) {
-      bank_.fold(values, pairs, count, value, pair, P{}, P{}, {1, lengths_[at(a)], 0, 0});
+      band_.fold(values, pairs, count, value, pair, P{}, P{}, {1, lengths_[at(a)], 0, 0});
     };
   }
 
@@ -206,8 +206,8 @@ class Separable final : public PlaneEngine {
     const VerticalAxis<C, P>& level = levels_[at(a)];
     const Index length = lengths_[at(a)];
     if (count > 0)
-      bank_.fold(level.values.data(), level.pairs.data(), count, value, pair, code_start(a, o), code_step(a),
-                 {run, length, plan_.axes[at(a)].stride * bank_.pitch(), length});
+      band_.fold(level.values.data(), level.pairs.data(), count, value, pair, code_start(a, o), code_step(a),
+                 {run, length, plan_.axes[at(a)].stride * band_.pitch(), length});
   }
 
   // Rows of a plane of two axes: straight into the output array where that is possible.
@@ -216,7 +216,7 @@ class Separable final : public PlaneEngine {
     const Index* out = part_.out.strides;
     if constexpr (std::is_same_v<T, C>) {
       if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
-        const RowRun rows{run, n, plan_.axes[0].stride * bank_.pitch(), out[0] / item};
+        const RowRun rows{run, n, plan_.axes[0].stride * band_.pitch(), out[0] / item};
         const bool stream = part_.stream && rows.to_step == n;
         char* const target = part_.out.data + o * out[0];
         if (finish_dense(target, o, count, rows, stream)) return;
@@ -229,7 +229,7 @@ class Separable final : public PlaneEngine {
     }
   }
 
-  // The same, densely: values there, tangents like them, codes into their bytes. False if something else travels.
+  // The same, densely: values there, tangents like them, codes into their bytes. False for other payloads.
   bool finish_dense(char* target, Index o, int count, const RowRun& rows, bool stream) {
     const VerticalAxis<C, P>& level = levels_[0];
     C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
@@ -238,12 +238,12 @@ class Separable final : public PlaneEngine {
         stream_.copy(static_cast<const char*>(made), place, rows.count * rows.items * static_cast<Index>(sizeof(C)));
     };
     const auto fold = [&](auto* pairs) {
-      bank_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
+      band_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
                             code_step(0), rows);
     };
     if (!paired()) {
-      bank_.fold_exact(level.values.data(), count, values, rows);
-      if (bank_.change != nullptr) restore(values, rows);
+      band_.fold_exact(level.values.data(), count, values, rows);
+      if (band_.change != nullptr) restore(values, rows);
     } else if constexpr (std::is_floating_point_v<P>) {
       const Index* const steps = part_.out_tangent.strides;
       if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
@@ -267,13 +267,13 @@ class Separable final : public PlaneEngine {
     const bool whole = rows.to_step == rows.items;
     for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
       if constexpr (std::is_same_v<C, std::int16_t>) {
-        const auto flip = static_cast<std::int16_t>(bank_.change->flip);
+        const auto flip = static_cast<std::int16_t>(band_.change->flip);
         select_max_kernels().keys.from_keys(values + r * rows.to_step, (whole ? rows.count : 1) * rows.items, flip);
         continue;
       }
       char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
       const Index bytes = (whole ? rows.count : 1) * rows.items * item;
-      row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, bank_.change->flip);
+      row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, band_.change->flip);
     }
   }
 
@@ -307,11 +307,11 @@ class Separable final : public PlaneEngine {
   const MaxPlan& plan_;
   const StreamKernels& stream_ = select_stream_kernels();
   const RowKernels& row_kernels_ = select_row_kernels();
-  Travels travels_;
+  Payload payload_;
   int last_;
   Index lanes_;
   Coordinates coordinates_;
-  RowBank<T, C, P> bank_;
+  RowBand<T, C, P> band_;
   RowEmitter<T, C, P> emitter_;
   bool row_padding_ = false;
   std::vector<Index> lengths_;  // items of a slice of each outer axis
@@ -336,24 +336,24 @@ bool applies(const MaxPlan& plan, const MaxPlane& plane) {
     const Index limit = 4 * axis.size + 4096;
     if (axis.adaptive || axis.size == 0 || axis.padded() > limit || axis.extent() > limit) return false;
   }
-  constexpr Index most_ways = 64;  // to deal a row out to: each takes whole vectors
+  constexpr Index most_ways = 64;  // of a row: each takes whole vectors
   return RowWindows(plan.axes.back(), 1).ways() <= most_ways;
 }
 
-Travels travels_of(const MaxPlane& plane) {
-  if (plane.tangent) return Travels::tangent;
-  if (plane.indices) return Travels::index;
-  return plane.winners ? Travels::code : Travels::nothing;
+Payload payload_of(const MaxPlane& plane) {
+  if (plane.tangent) return Payload::tangent;
+  if (plane.indices) return Payload::index;
+  return plane.winners ? Payload::code : Payload::none;
 }
 
 template <class T, class C, class P>
 std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
-  const Travels travels = travels_of(plane);
-  const bool integer = travels == Travels::index || travels == Travels::code;
-  if (integer && Coordinates(plan, travels).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
-  if (!std::is_floating_point_v<C> && travels != Travels::nothing) return nullptr;
-  const bool in_place = RowBank<T, C, P>::reads_places(plan, travels, plane.lanes);
-  return std::make_unique<Separable<T, C, P>>(plan, kernels, travels,
+  const Payload payload = payload_of(plane);
+  const bool integer = payload == Payload::index || payload == Payload::code;
+  if (integer && Coordinates(plan, payload).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
+  if (!std::is_floating_point_v<C> && payload != Payload::none) return nullptr;
+  const bool in_place = RowBand<T, C, P>::reads_channels_last(plan, payload, plane.lanes);
+  return std::make_unique<Separable<T, C, P>>(plan, kernels, payload,
                                               lanes_at_once(plan, plane, static_cast<Index>(sizeof(C)), in_place));
 }
 

@@ -19,7 +19,7 @@ class PlaneEngine {
   // Whether it does that; a failure is then due to the data.
   virtual bool changes(const MaxPlane&) const { return false; }
   // Whether the values of the last run hold no NaN but the quiet one (nan.hpp).
-  virtual bool settled() const noexcept { return false; }
+  virtual bool has_quiet_nans() const noexcept { return false; }
 };
 
 // For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for
@@ -27,7 +27,7 @@ class PlaneEngine {
 std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype);
 
 // For values of small sliding windows over interleaved planes; null where it does not apply.
-std::unique_ptr<PlaneEngine> make_places(const MaxPlan& plan, const MaxPlane& prototype);
+std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& prototype);
 
 // For adaptive and global windows, and for sliding ones that hardly overlap. One axis is cut into any ranges.
 bool bins_apply(const MaxPlan& plan, const MaxPlane& prototype) noexcept;

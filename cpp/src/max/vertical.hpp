@@ -8,7 +8,7 @@
 
 namespace halfulp {
 
-// Slices with what travels along; P items only if `paired`.
+// Slices with what payload along; P items only if `paired`.
 template <class C, class P>
 class Slices {
  public:
@@ -78,26 +78,26 @@ class VerticalAxis {
     return static_cast<int>(values.size());
   }
 
-  // The same for small windows over the rows of a bank, for a run of outputs: taps point into it, those of the next
+  // The same for small windows over the rows of a band, for a run of outputs: taps point into it, those of the next
   // output stride rows further. fill(first, stop) puts rows there, as many as it holds, from the first that is needed.
   // Returns the number of outputs, up to `end`, that have as many taps as the first.
-  template <class Bank, class Fill>
-  Index bank_taps(const Bank& bank, Index output, Index end, Fill&& fill) {
+  template <class Band, class Fill>
+  Index band_taps(const Band& band, Index output, Index end, Fill&& fill) {
     const auto at = [](Index i) { return static_cast<std::size_t>(i); };
     const Index count = spans_->count[at(output)], begin = spans_->begin[at(output)];
     values.resize(at(count));
     pairs.resize(at(count));
     if (count == 0) return 1;
     const Index reach = (count - 1) * axis_.dilation;
-    if (!bank.holds(begin) || !bank.holds(begin + reach)) fill(begin, std::min(begin + bank.capacity(), axis_.size));
+    if (!band.holds(begin) || !band.holds(begin + reach)) fill(begin, std::min(begin + band.capacity(), axis_.size));
     for (Index i = 0; i < count; ++i) {
-      values[at(i)] = bank.value(begin + i * axis_.dilation);
-      pairs[at(i)] = bank.pair(begin + i * axis_.dilation);
+      values[at(i)] = band.value(begin + i * axis_.dilation);
+      pairs[at(i)] = band.pair(begin + i * axis_.dilation);
     }
     Index run = 1;
     while (output + run < end && spans_->count[at(output + run)] == count &&
            spans_->begin[at(output + run)] == begin + run * axis_.stride &&
-           bank.holds(begin + run * axis_.stride + reach))
+           band.holds(begin + run * axis_.stride + reach))
       ++run;
     return run;
   }

@@ -51,7 +51,7 @@ inline void transform_values(const Doubles* m, int step, Doubles* out) {
 
 #if defined(__AVX512F__)
 // Eight patches at a time. Cells 4 and 5 of a patch are cells 0 and 1 of the next.
-void deal(const double* line, Index n, double* out, Index plane) {
+void split_line(const double* line, Index n, double* out, Index plane) {
   const __m512i evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
   const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
   const auto even = [&](__m512d a, __m512d b) { return _mm512_permutex2var_pd(a, evens, b); };
@@ -70,13 +70,13 @@ void deal(const double* line, Index n, double* out, Index plane) {
   }
 }
 #else
-void deal(const double* line, Index n, double* out, Index plane) {
+void split_line(const double* line, Index n, double* out, Index plane) {
   for (Index p = 0; p < n; ++p)
     for (int j = 0; j < kPatchSide; ++j) out[j * plane + p] = line[4 * p + j];
 }
 #endif
 
-void patch_columns(double* lines, Index stride, Index n, double* dealt, Index plane, double* squares) {
+void patch_columns(double* lines, Index stride, Index n, double* split, Index plane, double* squares) {
   for (Index x = 0; x < 4 * n + 2; x += kWidth<Doubles>) {
     Doubles d[kPatchSide], out[kPatchSide], sum = load(squares + x);
     for (int i = 0; i < kPatchSide; ++i) {
@@ -87,16 +87,16 @@ void patch_columns(double* lines, Index stride, Index n, double* dealt, Index pl
     transform_cells(d, out);
     for (int i = 0; i < kPatchSide; ++i) store(lines + i * stride + x, out[i]);
   }
-  for (int k = 0; k < kPatchSide; ++k) deal(lines + k * stride, n, dealt + k * kPatchSide * plane, plane);
+  for (int k = 0; k < kPatchSide; ++k) split_line(lines + k * stride, n, split + k * kPatchSide * plane, plane);
 }
 
 // Channels innermost: few streams of memory, and sums in registers.
-void patch_rows(const double* dealt, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
+void patch_rows(const double* split, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
                 Index block_stride, double* squares) {
   for (Index block = 0; block < n; block += rows, out += block_stride) {
     for (Index k = 0; k < conv::kPatchValues; k += kPatchSide) {
       for (Index r = 0; r < rows; r += kWidth<Doubles>) {
-        const double* from = dealt + k * plane + block + r;
+        const double* from = split + k * plane + block + r;
         double *to = out + k * value_stride + r, *const total = squares + k * plane + block + r;
         Doubles sums[kPatchSide];
         for (int j = 0; j < kPatchSide; ++j) sums[j] = load(total + j * plane);

@@ -1,4 +1,4 @@
-// Rows of hard max: fold taps, copy and deal rows out while looking for NaN; the kernels of small windows are apart.
+// Rows of hard max: fold taps, copy and deinterleave rows while looking for NaN; windows.hpp has the small windows.
 #include "max/kernels/values.hpp"
 #include "max/kernels/windows.hpp"
 
@@ -118,7 +118,7 @@ void slide(const C* suffix, const C* rows, C* out, const SlideRun& run) {
   else if (run.items > i) some(slide_some<C, Rule, Last, 1>, 1);
 }
 
-// What travels with tap t is its pair, if there are any, plus t times `step`.
+// The payload of tap t is its pair, if there are any, plus t times `step`.
 template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
 class PairFold {
  public:
@@ -178,7 +178,7 @@ void fold_pair_any(const C* const* taps, const P* const* pairs, int count, C* ou
 template <class C, class P, MaxRule Rule, bool Last>
 void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
                const RowRun& rows) {
-  if constexpr (std::is_floating_point_v<C>) {  // nothing travels with integers
+  if constexpr (std::is_floating_point_v<C>) {  // integers have no payload
     if constexpr (!std::is_floating_point_v<P>)
       if (pairs == nullptr)
         return fold_pair_any<C, P, Rule, Last, false>(taps, pairs, count, out, out_pair, add, step, rows);
@@ -284,7 +284,7 @@ Contents copy(const C* source, C* target, const RowRun& rows) {
 
 // The next items of a row, at most Ways vectors of them.
 template <class C, int Ways, int... Way>
-inline void deal_some(const C* source, C* const* targets, int64_t left, RowWatch<C>& watch,
+inline void deinterleave_some(const C* source, C* const* targets, int64_t left, RowWatch<C>& watch,
                       std::integer_sequence<int, Way...>) {
   constexpr int64_t lanes = kLanes<C>;
   Vector<C> v[Ways];
@@ -310,14 +310,14 @@ inline void deal_some(const C* source, C* const* targets, int64_t left, RowWatch
 }
 
 template <class C, int Ways>
-Contents deal(const C* source, C* const* targets, const RowRun& rows) {
+Contents deinterleave(const C* source, C* const* targets, const RowRun& rows) {
   RowWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const from = source + r * rows.from_step;
     for (int64_t i = 0; i < rows.items; i += Ways * kLanes<C>) {
       C* to[Ways];
       for (int way = 0; way < Ways; ++way) to[way] = targets[way] + r * rows.to_step + i / Ways;
-      deal_some<C, Ways>(from + i, to, rows.items - i, watch, std::make_integer_sequence<int, Ways>{});
+      deinterleave_some<C, Ways>(from + i, to, rows.items - i, watch, std::make_integer_sequence<int, Ways>{});
     }
   }
   return watch.found();
@@ -402,8 +402,8 @@ constexpr MaxRowKernels<C, P> kernels() {
            {fold_pair_exact<C, P, absent, false>, fold_pair_exact<C, P, absent, last>}},
           {largest<C, clean>, largest<C, absent>, largest<C, nan>},
           copy<C>,
-          deal<C, 2>,
-          deal<C, 3>,
+          deinterleave<C, 2>,
+          deinterleave<C, 3>,
           {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
           {fours<C, false>, fours<C, last>},
           {runs_of_sixteen<C, false>(), runs_of_sixteen<C, last>()},

@@ -13,14 +13,14 @@
 
 namespace halfulp {
 
-enum class Travels { nothing, tangent, index, code };
+enum class Payload { none, tangent, index, code };
 
-// An integer that travels is linear in the coordinates of the cell, so that no division is needed to read it: the flat
+// An integer payload is linear in the coordinates of the cell, so that no division is needed to read it: the flat
 // index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place. A
 // code is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
 struct Coordinates {
-  Coordinates(const MaxPlan& plan, Travels travels) : weights(plan.axes.size()) {
-    const bool code = travels == Travels::code;
+  Coordinates(const MaxPlan& plan, Payload payload) : weights(plan.axes.size()) {
+    const bool code = payload == Payload::code;
     relative = code && !RowWindows(plan.axes.back(), 1).doubling();
     for (std::size_t a = 0; a + 1 < plan.axes.size(); ++a) relative = relative && !by_blocks(plan.axes[a]);
     if (code && !relative)
@@ -40,21 +40,21 @@ struct Coordinates {
 };
 
 template <class T, class C, class P>
-class RowBank {
+class RowBand {
  public:
   using Kernels = MaxRowKernels<C, P>;
 
   // Whether places of this many lanes are folded where they lie in the array: values only, and a lane is as good as a
   // row. The rule must then hold for whatever comes, since nobody looks first.
-  static bool reads_places(const MaxPlan& plan, Travels travels, Index lanes) noexcept {
-    return std::is_same_v<T, C> && travels == Travels::nothing && lanes * static_cast<Index>(sizeof(C)) >= 64 &&
+  static bool reads_channels_last(const MaxPlan& plan, Payload payload, Index lanes) noexcept {
+    return std::is_same_v<T, C> && payload == Payload::none && lanes * static_cast<Index>(sizeof(C)) >= 64 &&
            !RowWindows(plan.axes.back(), lanes).doubling();
   }
 
-  RowBank(const MaxPlan& plan, const Kernels& kernels, Travels travels, Index lanes, Index rows)
+  RowBand(const MaxPlan& plan, const Kernels& kernels, Payload payload, Index lanes, Index rows)
       : axis_(plan.axes.back()),
         kernels_(kernels),
-        travels_(travels),
+        payload_(payload),
         last_(plan.ties == Ties::last ? 1 : 0),
         rows_(rows),
         spans_(plan.spans.back()),
@@ -62,20 +62,20 @@ class RowBank {
         shape_(windows_.shape<C>(rows)),
         loader_(shape_, kernels, C{}) {
     row_length = padded_length<C>(axis_.output * lanes);
-    in_place = reads_places(plan, travels, lanes);
+    in_place = reads_channels_last(plan, payload, lanes);
     const Index items = shape_.pitch * rows + kRowSlack;
     values_.assign(items, C{});
     windows_.taps(loader_, taps_);
     if (windows_.doubling())
       for (auto& scratch : scratch_) scratch.assign(items, C{});
-    if (travels_ != Travels::nothing) prepare_pairs(Coordinates(plan, travels), items);
+    if (payload_ != Payload::none) prepare_pairs(Coordinates(plan, payload), items);
     else if (windows_.doubling()) clipped_ = ClippedDoubling(axis_, spans_);
   }
 
   // Whether small windows of values can be taken of changed cells.
   bool changes(const MaxPlane& plane, int row_axis) const noexcept {
     constexpr bool changed = std::is_floating_point_v<C> || std::is_same_v<C, std::int16_t>;
-    return changed && travels_ == Travels::nothing && small_windows(plane, row_axis);
+    return changed && payload_ == Payload::none && small_windows(plane, row_axis);
   }
 
   // The rule for values that come; padding then loses against every cell.
@@ -86,8 +86,8 @@ class RowBank {
     ready_ = true;
   }
 
-  // Fills the bank with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is
-  // at x and tangent; `base` is what the coordinates before this axis contribute to an integer that travels for row 0.
+  // Fills the band with the windows of rows [first, stop) of a plane, and tells what they held. Row 0 of the array is
+  // at x and tangent; `base` is what the coordinates before this axis contribute to an integer payload of row 0.
   Contents fill(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first,
                 Index stop) {
     return make(plane, row_axis, x, tangent, base, first, stop, values_.data(), pairs_.data());
@@ -103,7 +103,7 @@ class RowBank {
     const Index x_step = row_axis < 0 ? 0 : plane.x.strides[row_axis];
     if (in_place) {
       for (Index r = first; r < stop; ++r)
-        fold_places(x + r * x_step, plane.x.strides[row_axis + 1], made_ + (r - first) * shape_.pitch);
+        fold_channels(x + r * x_step, plane.x.strides[row_axis + 1], made_ + (r - first) * shape_.pitch);
       return Contents::finite;
     }
     if (rule_ == MaxRule::clean && small_windows(plane, row_axis)) return fold_small(plane, row_axis, x, tangent);
@@ -111,7 +111,7 @@ class RowBank {
       return fold_clipped(reinterpret_cast<const C*>(x + first * x_step), x_step / static_cast<Index>(sizeof(C)));
     const Contents contents = loader_.load(x + first * x_step, x_step, plane.x.strides[row_axis + 1], stop - first);
     if constexpr (std::is_floating_point_v<P>) {
-      if (travels_ == Travels::tangent) {
+      if (payload_ == Payload::tangent) {
         const Index step = row_axis < 0 ? 0 : plane.tangent.strides[row_axis];
         pair_loader_->load(tangent + first * step, step, plane.tangent.strides[row_axis + 1], stop - first);
       }
@@ -128,13 +128,13 @@ class RowBank {
   Index pitch() const noexcept { return shape_.pitch; }
   const C* value(Index row) const noexcept { return values_.data() + (row - begin_) * shape_.pitch; }
   const P* pair(Index row) const noexcept {
-    return travels_ == Travels::nothing ? nullptr : pairs_.data() + (row - begin_) * shape_.pitch;
+    return payload_ == Payload::none ? nullptr : pairs_.data() + (row - begin_) * shape_.pitch;
   }
 
   // `add` and `step` as in MaxRowKernels.
   void fold(const C* const* values, const P* const* pairs, int count, C* value, P* pair, P add, P step,
             const RowRun& rows) const {
-    if (travels_ == Travels::nothing) return kernels_.fold[static_cast<int>(rule_)][last_](values, count, value, rows);
+    if (payload_ == Payload::none) return kernels_.fold[static_cast<int>(rule_)][last_](values, count, value, rows);
     kernels_.fold_pair[rule_ == MaxRule::absent ? 1 : 0][last_](values, pairs, count, value, pair, add, step, rows);
   }
   void fold_pair_exact(const C* const* values, const P* const* pairs, int count, C* value,
@@ -153,7 +153,7 @@ class RowBank {
   MaxRule rule() const noexcept { return rule_; }
 
   Index row_length = 0;  // items of a finished row, rounded up to vectors
-  bool in_place = false;  // reads_places
+  bool in_place = false;  // reads_channels_last
   const CellBits* change = nullptr;  // of the cells, by the small windows that change them
 
  private:
@@ -167,7 +167,7 @@ class RowBank {
     windows_.taps(*pair_loader_, pair_taps_);
     if (windows_.doubling())
       for (auto& scratch : pair_scratch_) scratch.assign(items, P{});
-    if (travels_ == Travels::tangent) return;
+    if (payload_ == Payload::tangent) return;
     // Integers do not depend on the data: the band holds them once for all, relative to its first row.
     row_weight_ = coordinates.weights.size() > 1 ? coordinates.weights[coordinates.weights.size() - 2] : 0;
     for (Index w = 0; w < axis_.size; ++w) {
@@ -191,8 +191,8 @@ class RowBank {
   bool small_windows(const MaxPlane& plane, int row_axis) const noexcept {
     const auto dense = [&](const Plane& p) { return dense_rows(row_step(p, row_axis), p.strides[row_axis + 1]); };
     return axis_.dilation == 1 && (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 && dense(plane.x) &&
-           (travels_ == Travels::nothing || (travels_ == Travels::code && relative_) ||
-            (travels_ == Travels::tangent && dense(plane.tangent)));
+           (payload_ == Payload::none || (payload_ == Payload::code && relative_) ||
+            (payload_ == Payload::tangent && dense(plane.tangent)));
   }
 
   Contents fold_small(const MaxPlane& plane, int row_axis, const char* x, const char* tangent) {
@@ -208,9 +208,9 @@ class RowBank {
       run.infinity = change->infinity;
       return kernels.changed[kernel][last_](cells, made_, run);
     }
-    if (travels_ == Travels::nothing) return kernels.plain[kernel][last_](cells, made_, run);
+    if (payload_ == Payload::none) return kernels.plain[kernel][last_](cells, made_, run);
     const P* tangents = nullptr;
-    if (travels_ == Travels::tangent) {
+    if (payload_ == Payload::tangent) {
       const Index beside = row_step(plane.tangent, row_axis);
       tangents = reinterpret_cast<const P*>(tangent + begin_ * beside);
       run.pair_step = beside / item;
@@ -247,7 +247,7 @@ class RowBank {
   }
 
   // The windows of a row straight from the array, cut where they meet padding.
-  void fold_places(const char* x, Index stride, C* target) {
+  void fold_channels(const char* x, Index stride, C* target) {
     const auto at = [](Index i) { return static_cast<std::size_t>(i); };
     const Index lanes = shape_.lanes, step = stride / static_cast<Index>(sizeof(C));
     for (Index o = 0, run = 1; o < axis_.output; o += run) {
@@ -275,7 +275,7 @@ class RowBank {
     }
     run_doubling(windows_, [&](int from, int to, const Index* distances, int count, Index n) {
       const C* v = from == 0 ? taps_[0] : scratch_[from - 1].data();
-      const P* p = travels_ == Travels::nothing ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
+      const P* p = payload_ == Payload::none ? nullptr : from == 0 ? pair_taps_[0] : pair_scratch_[from - 1].data();
       const C* taps[kMostJoined];
       const P* pairs[kMostJoined];
       for (int t = 0; t < count; ++t) {
@@ -293,14 +293,14 @@ class RowBank {
     if (axis_.stride == 1) return;
     for (Index r = 0; r < end_ - begin_; ++r) {
       pick(made_ + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
-      if (travels_ != Travels::nothing)
+      if (payload_ != Payload::none)
         pick(made_pairs_ + r * shape_.pitch, axis_.output, axis_.stride, shape_.lanes);
     }
   }
 
   Axis axis_;
   const Kernels& kernels_;
-  Travels travels_;
+  Payload payload_;
   int last_;
   Index rows_;
   const MaxPlan::Spans& spans_;
