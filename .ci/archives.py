@@ -38,6 +38,7 @@ UNWANTED = re.compile(
     r"(^|/)(__pycache__|build|dist|\.venv|\.git|\.github|\.hypothesis|\..*_cache)(/|$)|\.(pyc|o|a|so|pyd|whl)$"
 )
 IN_WHEEL = re.compile(
+    r"^halfulp\.libs/libgomp-[\w.-]+$|"  # auditwheel's copy of the OpenMP runtime
     r"^halfulp/[\w/]*(\w+\.py|_core\.pyi|py\.typed|page\.(css|js)|schema\.json|_core\.[\w.-]+\.(so|pyd))$"
 )
 
@@ -72,8 +73,10 @@ def check_wheel(path: Path) -> int:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode()
-    inside = [name for name in names if ".dist-info/" not in name]
+    inside = [name for name in names if ".dist-info/" not in name and not name.endswith("/")]
     complaints = [f"{name} does not belong there" for name in inside if not IN_WHEEL.match(name)]
+    if "-linux_" in path.name:
+        complaints.append("auditwheel has not repaired it: no index takes the tag linux")
     needed = ["halfulp/py.typed", "halfulp/_core.pyi", "halfulp/conformance/report/schema.json"]
     complaints += [f"{name} is missing" for name in needed if name not in names]
     if not any(re.search(r"_core\..*\.(so|pyd)$", name) for name in inside):

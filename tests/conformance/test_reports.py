@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from halfulp.conformance.report.html import to_html
 from halfulp.conformance.report.junit import to_junit, write_junit
 from halfulp.conformance.report.markdown import to_markdown
 from halfulp.conformance.report.scripts import write_scripts
-from halfulp.conformance.report.terminal import print_result
+from halfulp.conformance.report.terminal import print_reproducer, print_result
 from halfulp.conformance.severity import SEVERITIES, severity
 from halfulp.conformance.units import case_of
 from halfulp.conformance.verdict import judge
@@ -356,3 +357,22 @@ def test_a_notebook_shows_verdicts_comparison_and_findings(result: Result) -> No
     assert html.count("<details class='finding'") == found > 0
     assert "<script" not in html
     assert "<dt>want</dt>" in html
+
+
+def test_rows_that_no_subject_supports_are_folded() -> None:
+    plan = Plan(operators=("max_pool", "median_pool"), modes=("forward",), dtypes=("float32",), cases=2)
+    html = to_html(check(["onnxruntime"], plan, jobs=0))
+    table, folded = html.split("<summary>Supported by no subject</summary>")
+    assert "<tr data-operator='max_pool'" in table
+    assert "<tr data-operator='median_pool'" not in table
+    assert "<tr data-operator='median_pool'" in folded
+
+
+def test_got_and_want_stand_above_a_script_and_fit_the_line(result: Result) -> None:
+    reproducer = next(r for subject in result.subjects for r in subject.reproducers if r.got and r.want)
+    console = Console(width=60, file=io.StringIO(), color_system=None)
+    print_reproducer(reproducer, console)
+    _, got, want, *_ = console.file.getvalue().splitlines()
+    assert got.startswith("got  ")
+    assert want.startswith("want ")
+    assert max(len(got), len(want)) <= 60

@@ -141,22 +141,26 @@ def _filters(result: Result) -> str:
 
 
 def _comparison(result: Result) -> str:
+    """Operators and modes by subjects; the rows that no subject supports are folded."""
     heads = "".join(f"<th scope='col' data-subject='{escape(s.name)}'>{escape(s.name)}</th>" for s in result.subjects)
-    rows = []
+    head = f"<thead><tr><th scope='col'>operator</th>{heads}</tr></thead>"
+    rows: dict[bool, list[str]] = {True: [], False: []}
     for operator in result.plan.operators:
         for mode in result.plan.modes:
-            cells = "".join(
-                f"<td data-subject='{escape(s.name)}'>{_compared(s.summary.select(operator, mode))}</td>"
-                for s in result.subjects
-            )
-            rows.append(
+            cells = [(s.name, s.summary.select(operator, mode)) for s in result.subjects]
+            shown = "".join(f"<td data-subject='{escape(name)}'>{_compared(cell)}</td>" for name, cell in cells)
+            rows[any(cell.elements for _, cell in cells)].append(
                 f"<tr data-operator='{operator}' data-mode='{mode}'>"
-                f"<th scope='row'>{operator} <small>{mode}</small></th>{cells}</tr>"
+                f"<th scope='row'>{operator} <small>{mode}</small></th>{shown}</tr>"
             )
+    folded = ""
+    if rows[False]:
+        table = f"<table class='compare'>{head}<tbody>{''.join(rows[False])}</tbody></table>"
+        folded = f"<details><summary>Supported by no subject</summary><div class='scroll'>{table}</div></details>"
     return (
         "<section><h2>Side by side</h2><p>Share of elements that are correctly rounded, and the largest rounding error "
-        "in ulps.</p><div class='scroll'><table class='compare'><thead><tr><th scope='col'>operator</th>"
-        f"{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+        f"in ulps.</p><div class='scroll'><table class='compare'>{head}<tbody>{''.join(rows[True])}</tbody></table>"
+        f"</div>{folded}</section>"
     )
 
 
