@@ -13,7 +13,9 @@ from halfulp.conformance.corpus import corpus
 from halfulp.conformance.draws import RANKS, draws_of, options_of
 from halfulp.conformance.fill import FILLINGS, filled
 from halfulp.conformance.pairwise import pairs_of, possible_pairs
+from halfulp.conformance.probes import probe
 from halfulp.conformance.report.coverage import coverage_of
+from halfulp.conformance.subjects import load_subject
 from halfulp.conformance.ulps import compare, distance, histogram_of, same_bits
 from halfulp.conformance.units import Plan, case_of, place_of, setting_at, units_of
 
@@ -95,6 +97,18 @@ def test_every_two_values_of_two_options_meet(operator: str) -> None:
         assert item.covered == item.possible, item
     one = coverage_of(Plan(operators=(operator,), dtypes=("float32",)))
     assert all(item.covered > 0.9 * item.possible for item in one)
+
+
+@pytest.mark.parametrize("operator", [name for name in OPERATORS if name not in IN_FAMILIES])
+def test_operators_that_draw_their_own_geometry_are_covered(operator: str) -> None:
+    covered = coverage_of(Plan(operators=(operator,), dtypes=("float32",), cases=120))
+    assert all(item.covered == item.possible for item in covered)
+
+
+def test_a_sum_over_the_batch_is_not_compared_with_single_samples() -> None:
+    names = [verdict.name for verdict in probe(load_subject("halfulp"), "sum", "forward", "float32")]
+    assert names
+    assert not any(names), names
 
 
 def test_coverage_counts_what_was_finished() -> None:

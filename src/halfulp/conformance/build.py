@@ -294,7 +294,7 @@ def settings_of(operator: str, campaign_seed: int, dtype: str, block: int) -> tu
             label = next(troublesome) if place // 3 % 3 == 2 else next(telling)  # ranks take turns, too
         filling = Filling(label, rng.randrange(2**32))
         op = named(operator).record(**arguments)
-        settings.append(Setting(op, shapes, (filling,), layout=chosen["layout"], choice=choice))
+        settings.append(Setting(op, shapes, (filling,), layout=chosen["layout"], choice=choice, rank=rank))
     return tuple(settings)
 
 

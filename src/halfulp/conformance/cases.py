@@ -90,6 +90,8 @@ class Setting:
     layout: str = "C"
     choice: tuple[tuple[str, Any], ...] = ()
     """The options that a drawn setting was made of; empty for a curated one."""
+    rank: int = 0
+    """The spatial rank that a drawn setting was made for; 0 for a curated one."""
 
     @property
     def output_shape(self) -> Shape:

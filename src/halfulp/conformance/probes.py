@@ -136,6 +136,10 @@ def _batches(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answe
     """Each sample alone. A weight's cotangent is a sum over the batch, so only the input's is compared."""
     x = arrays.primals[0]
     assert x is not None
+    others = [None if a is None else a.shape for a in arrays.primals[1:]]
+    one_row = op.output_shape((1, *x.shape[1:]), *others)  # type: ignore[arg-type]  # a bias may be None
+    if not one_row or arrays.cotangent.shape != (one_row[0] * len(x), *one_row[1:]):
+        raise Unsupported(f"{op.name} combines the samples of a batch")  # such as a sum over the first axis
     parts: list[Array] = []
     for row in range(x.shape[0]):
         cut = slice(row, row + 1)

@@ -43,5 +43,5 @@ def coverage_of(plan: Plan, finished: Collection[str] | None = None) -> list[Cov
             index, _ = place_of(unit.operator, number)
             if index >= curated:
                 setting = setting_at(unit.operator, plan.seed, unit.dtype, index)
-                met[unit.operator, setting.op.ndim].update(pairs_of(setting.choice))  # type: ignore[attr-defined]
+                met[unit.operator, setting.rank].update(pairs_of(setting.choice))
     return [Coverage(o, rank, len(pairs), possible_pairs(o, rank)) for (o, rank), pairs in met.items()]
