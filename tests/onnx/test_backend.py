@@ -65,14 +65,26 @@ REFUSED = {name: rule for name in USED for pattern, rule in REASONS.items() if r
 FUNCTIONS = {name: item.func for items in RUNNER._test_items.values() for name, item in items.items()}
 
 
+APART = "test_attention_4d_causal_fp16_expanded"
+"""Every node is rounded once to float16; the recorded answer was computed otherwise: two cells are one ulp off."""
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", sorted(USED.keys() - REFUSED.keys()))
+@pytest.mark.parametrize("name", sorted(USED.keys() - REFUSED.keys() - {APART}))
 def test_onnx_backend_test(name: str) -> None:
     try:
         result = FUNCTIONS[f"{name}_cpu"](None)
     except unittest.SkipTest as skipped:
         pytest.fail(f"{name} did not run: {skipped}")
     assert result is None  # the runner compares shapes, types and values, and returns nothing
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_answer_of_other_roundings_is_an_ulp_away() -> None:
+    with pytest.raises(
+        AssertionError, match=r"Mismatched elements: 2 / 192(.|\n)*difference among violations: 0.000488"
+    ):
+        FUNCTIONS[f"{APART}_cpu"](None)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from halfulp.autograd import apply
+import numpy as np
+
+from halfulp.autograd import apply, ops
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators.movement import where
 from halfulp.records import ElementwiseOperator, Elu, Gelu, Pow, Softplus
 
 
@@ -39,13 +42,34 @@ def gelu(node: Node) -> Callable[..., Any]:
 
 
 def power(node: Node) -> Callable[..., Any]:
-    """Pow with one exponent for all elements."""
+    """Pow: one record for every exponent that occurs; the result has the type of the base."""
 
     def run(x: Any, exponent: Any) -> Any:
-        numbers = strip(exponent)
-        if numbers.size != 1:
-            raise node.refusal(f"exponent shape={numbers.shape}", "must be one number", "O9")
-        value = numbers.reshape(-1)[0]
-        return apply(Pow(value if numbers.dtype == object else float(value)), x)
+        base, exponents = strip(x), strip(exponent)
+        try:
+            shape = np.broadcast_shapes(base.shape, exponents.shape)
+        except ValueError as error:
+            rule = "must broadcast together"
+            raise node.refusal(f"input shapes={base.shape} and {exponents.shape}", rule, "O9") from error
+        node.fits(shape, x)
+        if base.dtype.kind in "iu":
+            return _whole_powers(base, exponents)
+        spread, found = np.broadcast_to(exponents, shape), None
+        x = x if base.shape == shape else ops.broadcast_to(x, shape)
+        for e in dict.fromkeys(exponents.ravel().tolist()):
+            value = apply(Pow(e), x)
+            found = value if found is None else where(np.asarray(spread == e, dtype=np.bool_), value, found)
+        return x if found is None else found
 
     return run
+
+
+def _whole_powers(base: Any, exponents: Any) -> Any:
+    """Powers of integers: exact for integers, by float64 for others."""
+    if exponents.dtype.kind in "iu":
+        return np.power(base, exponents.astype(base.dtype))
+    wide, spread = np.broadcast_arrays(base.astype(np.float64), exponents.astype(np.float64))
+    found = np.zeros(wide.shape)
+    for e in dict.fromkeys(spread.ravel().tolist()):
+        found = np.where(spread == e, Pow(e)(np.ascontiguousarray(wide)), found)
+    return found.astype(base.dtype)
