@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -64,7 +65,7 @@ def test_a_convolution_flows_along_its_taps_and_shows_its_weight() -> None:
     assert shares(scene, (0, 0)) == {(0, 0): "1", (1, 1): "-1"}
     text = to_text(scene)
     assert "weight 2x2" in text
-    assert "(0, 0): 1·1 + 0·1 + 0·1 - 1·1 → 0" in text
+    assert "(0, 0): 1*1 + 0*1 + 0*1 - 1*1 → 0" in text
     assert any(isinstance(s, Words) and s.text == "weight 2x2" for s in lay_out(scene).shapes)
 
 
@@ -232,3 +233,27 @@ def test_notebooks_show_operators_and_drawing_is_imported_only_then() -> None:
         "assert 'Conv(2, groups=4)' in pictures[1]\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_without_unicode_gets_80_columns_too(encoding: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "halfulp.cli",
+        "show",
+        "avg_pool",
+        "--kernel",
+        "3",
+        "--padding",
+        "1",
+        "--size",
+        "9x9",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}, check=True
+    )
+    out = done.stdout.decode(encoding)
+    assert "-> " in out
+    assert "?" not in out
+    assert max(map(len, out.splitlines())) <= WIDTH

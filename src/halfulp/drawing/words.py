@@ -90,7 +90,7 @@ def _terms(scene: Scene, view: View, cells: list[Position]) -> str:
         return (", ".join(values) or "no real cell") + more
     taps = [number(view.shares.get(c, 0.0)) for c in cells[:_CELLS]]
     products = [
-        (" - " if tap[0] == "-" else " + ") + tap.removeprefix("-") + "·" + (f"({value})" if value[0] == "-" else value)
+        (" - " if tap[0] == "-" else " + ") + tap.removeprefix("-") + "*" + (f"({value})" if value[0] == "-" else value)
         for tap, value in zip(taps, values, strict=True)
     ]
     first = products[0].removeprefix(" + ").replace(" - ", "-", 1)
