@@ -58,7 +58,11 @@ def inputs_of(model: halfulp.onnx.Model, path: Path) -> dict[str, Any]:
     """Inputs of the sizes that the model is used with."""
     if "silero" in path.name:
         known = {n: v for n, v in SILERO.items() if any(value.name == n for value in model.inputs)}
-        shapes = {n: v for n, v in known.items() if isinstance(v, list)}
+        shapes = {
+            v.name: [n if isinstance(n, int) else size for n, size in zip(v.shape or (), known[v.name], strict=False)]
+            for v in model.inputs
+            if isinstance(known.get(v.name), list)
+        }
         return draw_inputs(model, {"sr": np.array(16000)} if "sr" in known else {}, shapes, 0)
     return draw_inputs(model, {}, SHAPES.get(path.name, {}), 0)
 

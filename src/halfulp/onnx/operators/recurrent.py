@@ -37,7 +37,8 @@ class Layer:
 
     def run(
         self,
-        cell: Callable[[Layer, int, Any, State, Any, Any, Any], State],
+        prepare: Callable[[Any, Any, Any], Any],
+        cell: Callable[[Layer, int, Any, State, Any, Any], State],
         x: Any,
         weights: Sequence[Any],
         lengths: Any,
@@ -70,7 +71,7 @@ class Layer:
         for way, backward in enumerate(self.directions):
             state = tuple(full((batch, self.hidden), strip(x), 0) if s is None else ops.index(s, way) for s in states)
             order = _order(taken, steps, backward)
-            line, state = self._direction(cell, way, _ordered(x, order), (w, r, b, extra), taken, state)
+            line, state = self._direction(prepare, cell, way, _ordered(x, order), (w, r, b, extra), taken, state)
             outputs.append(_ordered(line, order) if line is not None else full((0, batch, self.hidden), strip(x), 0))
             finals.append(state)
         y = ops.concatenate([ops.reshape(o, (steps, 1, batch, self.hidden)) for o in outputs], 1)
@@ -89,16 +90,17 @@ class Layer:
         return taken
 
     def _direction(
-        self, cell: Any, way: int, x: Any, weights: Sequence[Any], lengths: list[int], state: State
+        self, prepare: Any, cell: Any, way: int, x: Any, weights: Sequence[Any], lengths: list[int], state: State
     ) -> tuple[Any, State]:
         """All steps of one direction: the outputs, zeros after the end of a sequence, and the last state."""
         w, r, b, extra = (None if v is None else ops.index(v, way) for v in weights)
         rows = self.gates * self.hidden
-        bias = None if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
+        biases = () if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
+        sums = prepare(w, r, biases)
         outputs = []
         for step in range(x.shape[0]):
             running = np.array([step < n for n in lengths])[:, None]
-            new = cell(self, way, ops.index(x, step), state, (w, r), bias, extra)
+            new = cell(self, way, ops.index(x, step), state, sums, extra)
             if not running.all():
                 new = tuple(where(running, a, old) for a, old in zip(new, state, strict=True))
             state = new
@@ -126,13 +128,26 @@ def _ordered(x: Any, order: NDArray[np.int64] | None) -> Any:
     return x if order is None else ops.index(x, (order, np.arange(order.shape[1])[None, :]))
 
 
-def _sums(parts: Sequence[Any], weights: Sequence[Any], biases: Sequence[Any]) -> Any:
-    """All products and biases of the gates as one sum, rounded once."""
-    columns, rows = list(parts), list(weights)
-    if len(biases) > 1:  # the second bias goes as a weight of ones
-        columns.append(full((parts[0].shape[0], 1), strip(parts[0]), 1))
-        rows.append(ops.reshape(biases[1], (*biases[1].shape, 1)))
-    return ops.linear(ops.concatenate(columns, 1), ops.concatenate(rows, 1), biases[0] if biases else None)
+class Sums:
+    """All products and biases of some gates as one sum, rounded once; the weights are put together once a sequence."""
+
+    def __init__(self, weights: Sequence[Any], biases: Sequence[Any]) -> None:
+        rows = list(weights)
+        self._ones = len(biases) > 1
+        if self._ones:  # the second bias goes as a weight of ones
+            rows.append(ops.reshape(biases[1], (*biases[1].shape, 1)))
+        self._weight = ops.concatenate(rows, 1)
+        self._bias = biases[0] if biases else None
+
+    def __call__(self, *parts: Any) -> Any:
+        columns = list(parts)
+        if self._ones:
+            columns.append(full((parts[0].shape[0], 1), strip(parts[0]), 1))
+        return ops.linear(ops.concatenate(columns, 1), self._weight, self._bias)
+
+
+def _together(w: Any, r: Any, biases: Any) -> Sums:
+    return Sums((w, r), biases)
 
 
 def _layer(node: Node, gates: int, defaults: tuple[str, ...]) -> Layer:
@@ -164,11 +179,10 @@ def lstm(node: Node) -> Callable[..., Any]:
     """LSTM, with peepholes."""
     layer, joined = _layer(node, 4, ("Sigmoid", "Tanh", "Tanh")), node.flag("input_forget")
 
-    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, peep: Any) -> State:
+    def cell(layer: Layer, way: int, x: Any, state: State, sums: Sums, peep: Any) -> State:
         hidden, memory = state
         f, g, h = layer.functions[way]
-        sums = _sums((x, hidden), weights, bias or ())
-        i_gate, o_gate, f_gate, c_gate = _gates(sums, 4, layer.hidden)
+        i_gate, o_gate, f_gate, c_gate = _gates(sums(x, hidden), 4, layer.hidden)
         peeps = [None] * 3 if peep is None else _cells(peep, layer.hidden)
 
         def gate(value: Any, peephole: Any, held: Any) -> Any:
@@ -185,7 +199,7 @@ def lstm(node: Node) -> Callable[..., Any]:
         if p is not None and tuple(p.shape) != (len(layer.directions), 3 * layer.hidden):
             rule = f"must be {(len(layer.directions), 3 * layer.hidden)}"
             raise node.refusal(f"P shape={tuple(p.shape)}", rule, "O9")
-        return layer.run(cell, x, (w, r, b), lens, (h, c), p)[: len(node.outputs)]
+        return layer.run(_together, cell, x, (w, r, b), lens, (h, c), p)[: len(node.outputs)]
 
     return run
 
@@ -202,27 +216,26 @@ def gru(node: Node) -> Callable[..., Any]:
     """GRU; the reset gate works on the hidden state, or with linear_before_reset on its products."""
     layer, late = _layer(node, 3, ("Sigmoid", "Tanh")), node.flag("linear_before_reset")
 
-    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, extra: Any) -> State:
+    def prepare(w: Any, r: Any, biases: Any) -> tuple[Callable[..., Any], ...]:
+        two, three = slice(0, 2 * layer.hidden), slice(2 * layer.hidden, 3 * layer.hidden)
+        first = Sums([ops.index(v, two) for v in (w, r)], [ops.index(b, two) for b in biases])
+        own, held = (ops.index(v, three) for v in (w, r))
+        last = [ops.index(b, three) for b in biases]
+        if late:
+            return first, Sums((own,), last[:1]), Sums((held,), last[1:])
+        return first, Sums((own, held), last)
+
+    def cell(layer: Layer, way: int, x: Any, state: State, sums: Any, extra: Any) -> State:
         (hidden,) = state
         f, g = layer.functions[way]
-        size = layer.hidden
-        two, three = slice(0, 2 * size), slice(2 * size, 3 * size)
-        first = [ops.index(w, two) for w in weights]
-        sums = _sums((x, hidden), first, [ops.index(b, two) for b in bias or ()])
-        update, reset = (f(layer.clipped(v)) for v in _gates(sums, 2, size))
-        w, r = (ops.index(v, three) for v in weights)
-        own, held = ([ops.index(b, three)] for b in bias) if bias else ([], [])
-        if late:
-            inner = ops.mul(reset, ops.linear(hidden, r, held[0] if held else None))
-            proposal = ops.add(ops.linear(x, w, own[0] if own else None), inner)
-        else:
-            proposal = _sums((x, ops.mul(reset, hidden)), (w, r), [*own, *held])
-        new = g(layer.clipped(proposal))
+        update, reset = (f(layer.clipped(v)) for v in _gates(sums[0](x, hidden), 2, layer.hidden))
+        held = ops.mul(reset, sums[2](hidden) if late else hidden)
+        new = g(layer.clipped(ops.add(sums[1](x), held) if late else sums[1](x, held)))
         rest = ops.sub(full((), strip(update), 1), update)
         return (ops.add(ops.mul(rest, new), ops.mul(update, hidden)),)
 
     def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
-        return layer.run(cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
+        return layer.run(prepare, cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
 
     return run
 
@@ -231,11 +244,11 @@ def rnn(node: Node) -> Callable[..., Any]:
     """RNN: one sum and one function a step."""
     layer = _layer(node, 1, ("Tanh",))
 
-    def cell(layer: Layer, way: int, x: Any, state: State, weights: Any, bias: Any, extra: Any) -> State:
+    def cell(layer: Layer, way: int, x: Any, state: State, sums: Sums, extra: Any) -> State:
         (f,) = layer.functions[way]
-        return (f(layer.clipped(_sums((x, state[0]), weights, bias or ()))),)
+        return (f(layer.clipped(sums(x, state[0]))),)
 
     def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
-        return layer.run(cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
+        return layer.run(_together, cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
 
     return run
