@@ -283,9 +283,11 @@ def _signed_cotangents(op: Any, x: Array, g: Array, transpose: Any) -> Array:
     positive = pulled(g)
     dx: Array
     dx, missing = _core.give_signs(op.name, x, positive, False)
-    # A sum of terms that are not 0 is +0 for both signs. Where a term may be 0, its sign is that of the cell.
+    # A sum of terms that are not 0 is +0 for both signs. Where a term may be 0, its sign is that of the cell. Shares of
+    # a maximum may underflow to 0.
     with np.errstate(invalid="ignore"):
-        nonzero = g.size > 0 and bool(np.abs(g).min() >= np.ldexp(1.0, float_format(g.dtype).emin))
+        least = np.ldexp(1.0, float_format(g.dtype).emin)
+        nonzero = g.size > 0 and bool(g.all() if op.p == 1 else np.abs(g).min() >= least)
     if not nonzero:
         negative = np.signbit(x) & ~np.isnan(x) & (x != 0)
         np.copyto(dx, pulled(-g), where=negative & (positive == 0))
