@@ -215,7 +215,7 @@ def lower_bounds(
                 break
             node = network.nodes[position]
             line = state.line(position)
-            flat = coefficients.reshape(len(rows), -1)
+            flat = coefficients.reshape(len(rows), math.prod(node.shape))
             gained = flat @ line.mid.reshape(-1) - np.abs(flat) @ line.dev.reshape(-1)
             constant[...] = np.nextafter(constant + np.nextafter(gained, -np.inf), -np.inf)
             for source, share in _pulled(state, node, position, coefficients, line):

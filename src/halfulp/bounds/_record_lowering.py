@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from halfulp import records
 from halfulp.bounds import _layer_lowering, _tape_lowering  # noqa: F401  (they register their operators)
 from halfulp.bounds._curves import LeakyRelu
 from halfulp.bounds._lowering import LOWERINGS, Builder, Ids, Lowering, lowering, only_input, refuse_dtype
@@ -97,6 +98,23 @@ def _constants(builder: Builder, op: Any, ids: Ids, values: list[Any]) -> tuple[
     if ids[0] is None or any(i is not None for i in ids[1:]):
         raise builder.refusal(op.name, "every input but the first must be a constant")
     return ids[0], tuple(values[1:])
+
+
+@lowering(records.LeakyRelu, records.Abs, records.Hardtanh, records.Relu6)
+def _pieces(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) -> int:
+    """Piecewise linear functions of one number: x or slope · x, and x between two ends."""
+    clips = isinstance(op, (records.Hardtanh, records.Relu6))
+    if clips:
+        parameters = tuple(float(p) for p in op.parameters)
+    else:
+        parameters = (-1.0 if isinstance(op, records.Abs) else float(op.negative_slope),)
+        if float(builder.dtype.type(parameters[0])) != parameters[0]:
+            rule = f"must be a number of {builder.dtype}: halfulp.bounds.leaky_relu rounds it"
+            raise builder.refusal(f"{op.name} negative_slope={op.negative_slope!r}", rule)
+    return builder.add(
+        op.name, "curve", [only_input(ids)], output.shape,
+        function="clip" if clips else "leaky_relu", parameters=parameters, operator=op, constants=(None,),
+    )  # fmt: skip
 
 
 @lowering(SumPool, Fold)

@@ -38,6 +38,9 @@ def draw_record(generator: np.random.Generator, box: Callable[..., Any]) -> Netw
         return None
     if (declaration.name == "matmul" and len(shapes[1] or ()) != 2) or getattr(op, "training", False):
         return None  # bounds take one constant matrix, and given statistics
+    slope = getattr(op, "negative_slope", 0.0)
+    if float(np.float32(slope)) != slope:
+        return None  # and slopes of their dtype
     made = declaration.draw.constants
     fixed = () if made is None else tuple(np.asarray(c) for c in made(op, shapes, generator))
     numbers = [
