@@ -232,10 +232,16 @@ def test_onnx_export_gives_standard_nodes(tmp_path: Any) -> None:
         (ht.AvgPool2d(3, 2, 1, count_include_pad=False), "AveragePool"),
         (ht.AdaptiveMaxPool2d(1), "ReduceMax"),
         (ht.GlobalAvgPool2d(), "ReduceMean"),
+        (nn.Sequential(nn.BatchNorm2d(3), nn.GELU()), "BatchNormalization"),
+        (nn.Sequential(nn.GroupNorm(3, 3), nn.SiLU()), "Sigmoid"),
+        (nn.Sequential(nn.LayerNorm([3, 8, 8]), nn.Softplus(), nn.Hardswish()), "LayerNormalization"),
+        (nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ELU(), nn.Mish(), nn.Softmax(1)), "Softmax"),
+        (nn.Sequential(nn.InstanceNorm2d(3, affine=True), nn.Tanh(), nn.LogSoftmax(1)), "LogSoftmax"),
     ],
 )
 def test_every_layer_with_a_namesake_is_exported(layer: nn.Module, kind: str, tmp_path: Any) -> None:
     x = torch.randn(1, 3, 8, 8)
+    assert ht.replace(layer.eval(), everything=True).run(x).not_covered == {}
     program = torch.onnx.export(nn.Sequential(layer).eval(), (x,), verbose=False)
     assert program is not None
     assert kind in {node.op_type for node in program.model.graph}

@@ -41,7 +41,7 @@ class Watched(_Mode):  # type: ignore[misc]
             return self._in_place(name, func, args, kwargs)
         own.modes -= 1  # PyTorch takes the mode off the stack for the length of this call
         try:
-            if function is None or not _floats(args):
+            if function is None or not _floats(args) or (name == "pow" and not isinstance(args[1], (int, float))):
                 self._note(func, name, args)
                 return func(*args, **kwargs)
             self.calls[name] = "ours"

@@ -141,11 +141,6 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return (input + 3).clamp(0, 6) / 6
 
 
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * min(max(x + 3, 0), 6) / 6: three operations, each rounded once."""
-    return input * (input + 3).clamp(0, 6) / 6
-
-
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``torch.addmm``: one rounding where beta and alpha are 1."""
     if beta == 1 and alpha == 1 and input.dim() == 1:
@@ -234,7 +229,7 @@ def _table() -> dict[str, Any]:
         name: globals()[name] for name in ("add", "sub", "mul", "div", "rsub", "expand", "expand_as")
     }
     table |= {"subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "truediv": div, "rtruediv": rdiv}
-    table |= {"hardsigmoid": hardsigmoid, "hardswish": hardswish}
+    table["hardsigmoid"] = hardsigmoid
     table |= {"radd": add, "rmul": mul, "rdiv": rdiv, "broadcast_to": expand}
     for name in (*_DIRECT, *_ELEMENTWISE):
         if hasattr(ours, name):

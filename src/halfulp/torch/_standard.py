@@ -66,6 +66,55 @@ def _sum(x: Tensor) -> Tensor:
     return x.sum([i for i in range(x.dim()) if i != 1])
 
 
+def _batch_norm(
+    x: Tensor, w: Any, b: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
+) -> Tensor:
+    return F.batch_norm(x, mean, variance, w, b, training, momentum, eps)
+
+
+def _reduced(function: Any) -> Callable[..., Tensor]:
+    def call(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+        axes = list(range(x.dim())) if dim is None else dim
+        output: Tensor = function(x, axes, keepdim=keepdim)
+        return output
+
+    return call
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of PyTorch as one of Python, which is what the exporter takes."""
+    return lambda *arguments: function(*arguments)
+
+
+_SEVERAL: dict[str, Callable[..., Any]] = {
+    "linear": lambda x, w, b, _: F.linear(x, w, b),
+    "matmul": lambda x, y, _: torch.matmul(x, y),
+    "batch_norm": _batch_norm,
+    "layer_norm": lambda x, w, b, shape, eps: F.layer_norm(x, shape, w, b, eps),
+    "group_norm": lambda x, w, b, groups, eps: F.group_norm(x, groups, w, b, eps),
+    "instance_norm": lambda x, w, b, eps: F.instance_norm(x, None, None, w, b, True, 0.1, eps),
+    "softmax": torch.softmax,
+    "log_softmax": torch.log_softmax,
+    "sum": _reduced(torch.sum),
+    "mean": _reduced(torch.mean),
+    "gelu": lambda x, approximate: F.gelu(x, approximate=approximate),
+    "softplus": F.softplus,
+    "elu": F.elu,
+    "leaky_relu": F.leaky_relu,
+    "pow": torch.pow,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "silu": F.silu,
+    "mish": F.mish,
+    "hardswish": F.hardswish,
+    "exp": torch.exp,
+    "log": torch.log,
+    "sqrt": torch.sqrt,
+    "erf": torch.erf,
+}
+
+
 def register() -> None:
     """Tell PyTorch's exporter; called once, when every operator is there."""
     ours: Any = torch.ops.halfulp
@@ -80,5 +129,7 @@ def register() -> None:
         operators = [name, f"{name}_with_indices"] if "max" in name else [name]
         for each in operators:
             table[getattr(ours, each).default] = _pooling(each, getattr(ours, each).default)
+    for each, written in _SEVERAL.items():
+        table[getattr(ours, each).default] = _plain(written)
     for operator, function in table.items():
         register_decomposition(operator)(function)
