@@ -9,8 +9,9 @@
 //   cotangent of x   r (h - mean(h) - c r^2 mean(c h)), h = w g
 //   cotangent of w   the sum of g c r over the cells that share the weight
 //
-// With given statistics (batch norm in evaluation) mean and variance are inputs, and both means in the brackets drop out.
-// docs/explanation/error-bounds-reductions.md has the bounds.
+// With given statistics (batch norm in evaluation) mean and variance are inputs, and both means in the brackets drop
+// out.
+// The bounds stand beside the formulas in the kernels.
 #pragma once
 
 #include <vector>

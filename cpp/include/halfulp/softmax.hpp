@@ -6,7 +6,7 @@
 //   cotangent                  p (g - sum(p g))      g - p sum(g)
 //
 // A NaN or +inf in a row, or nothing but -inf, makes all of its results NaN; so does a tangent that is not finite.
-// A result that is exactly zero is +0. docs/explanation/error-bounds-reductions.md has the bounds.
+// A result that is exactly zero is +0. The bounds stand beside the formulas in the kernels.
 #pragma once
 
 #include <vector>

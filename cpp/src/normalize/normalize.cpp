@@ -40,7 +40,7 @@ std::vector<Index> normalize_weights(const NormProblem& problem) {
   if (problem.blocks * problem.groups * problem.inner == 0) return {};
   const NormKernels& kernels = select_norm_kernels();
   const Index share = problem.blocks * problem.groups * problem.inner / std::max<Index>(1, count);
-  const Index unit = problem.per_cell ? 64 : 1;
+  const Index unit = problem.per_cell ? 1024 : 1;
   return in_parallel((count + unit - 1) / unit, share * unit, [&](Index begin, Index end, const NormReport& report) {
     kernels.weights(problem, begin * unit, std::min(end * unit, count), report);
   });

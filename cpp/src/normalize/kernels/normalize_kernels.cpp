@@ -17,7 +17,11 @@ class Group {
 
  public:
   Group(const NormProblem& problem, Index group)
-      : p_(&problem), group_(group), x_(static_cast<const T*>(problem.x)), n_(static_cast<double>(problem.cells())), given_(problem.mean != nullptr) {}
+      : p_(&problem),
+        group_(group),
+        x_(static_cast<const T*>(problem.x)),
+        n_(static_cast<double>(problem.cells())),
+        given_(problem.mean != nullptr) {}
 
   // False if this kind of number cannot be trusted with these cells.
   bool prepare_moments() {
@@ -103,18 +107,21 @@ class Group {
     return prepare_moments();
   }
 
-  Real centred(T x) const { return difference(number(x), pivot_, static_cast<Real*>(nullptr)) + negated(delta_); }
+  HALFULP_ALWAYS_INLINE Real centred(T x) const {
+    return difference(number(x), pivot_, static_cast<Real*>(nullptr)) + negated(delta_);
+  }
 
   // w c r + b
-  Real value(T x, double w, double b, double& error) const {
+  HALFULP_ALWAYS_INLINE Real value(T x, double w, double b, double& error) const {
     const Real c = centred(x);
     const Real y = c * r_ * real<Real>(w) + real<Real>(b);
     error = std::fabs(w) * (size_of(c) * alpha_ + beta_) + 6 * u * size_of(y);
     return y;
   }
   // r (h - mean(h) - c slope), before r: its error without r's own
-  Real bent(T x, Real h, double& error) const {
-    if (given_) {  // whatever x is
+  template <bool Given>
+  HALFULP_ALWAYS_INLINE Real bent(T x, Real h, double& error) const {
+    if constexpr (Given) {  // whatever x is
       error = 8 * u * size_of(h);
       return h;
     }
@@ -125,14 +132,15 @@ class Group {
     return bracket;
   }
   Real product(double t, double w) const { return real<Real>(t) * real<Real>(w); }
-  Real cotangent(T x, double g, double w, double& error) const {
-    const Real bracket = bent(x, product(g, w), error);
+  template <bool Given>
+  HALFULP_ALWAYS_INLINE Real cotangent(T x, double g, double w, double& error) const {
+    const Real bracket = bent<Given>(x, product(g, w), error);
     const Real y = bracket * r_;
     error = error * size_of(r_) * 1.02 + size_of(y) * (rho_ + 6 * u);
     return y;
   }
   Real tangent(T x, double t, double w, double dw, double db, double& error) const {
-    const Real bracket = bent(x, real<Real>(t), error);
+    const Real bracket = given_ ? bent<true>(x, real<Real>(t), error) : bent<false>(x, real<Real>(t), error);
     const Real first = bracket * r_ * real<Real>(w);
     const Real c = centred(x);
     const Real second = c * r_ * real<Real>(dw);
@@ -142,7 +150,7 @@ class Group {
     return y;
   }
   // g c r, for the cotangent of a weight
-  Real share(T x, double g, double& error) const {
+  HALFULP_ALWAYS_INLINE Real share(T x, double g, double& error) const {
     const Real c = centred(x);
     error = std::fabs(g) * (size_of(c) * alpha_ + beta_);
     return c * r_ * real<Real>(g);
@@ -172,17 +180,18 @@ class Group {
       Pair d{0.0, 0.0}, q{0.0, 0.0};
       for (Index run = 0; run < p_->runs(); ++run) {
         const T* x = x_ + p_->start(group_, run);
+        const double pivot = pivot_;
         for (Index at = 0; at < p_->inner; at += kBlock) {
           const Index stop = p_->inner - at < kBlock ? p_->inner - at : kBlock, whole = stop / kLanes16 * kLanes16;
           Lanes ds, qs;
           for (Index i = 0; i < whole; i += kLanes16)
             for (int l = 0; l < kLanes16; ++l) {
-              const double c = number(x[at + i + l]) - pivot_;
+              const double c = number(x[at + i + l]) - pivot;
               ds.lane[l] += c;
               qs.lane[l] += c * c;
             }
           for (Index i = whole; i < stop; ++i) {
-            const double c = number(x[at + i]) - pivot_;
+            const double c = number(x[at + i]) - pivot;
             ds.lane[i - whole] += c;
             qs.lane[i - whole] += c * c;
           }
@@ -258,19 +267,23 @@ class Group {
 
   void project(const T* x, const T* t, const T* ws, double w, Index n, Pair& h, Pair& hc) {
     Lanes hs, hcs, sizes, c_sizes;
-    const double delta = R::high(delta_);
-    const auto add = [&](Index i, int l) {
-      const double c = (number(x[i]) - pivot_) - delta;
-      const double f = number(t[i]) * (ws == nullptr ? w : number(ws[i]));
+    const double delta = R::high(delta_), pivot = pivot_;
+    const auto each = [&](auto factor) {
+      const auto add = [&](Index i, int l) {
+      const double c = (number(x[i]) - pivot) - delta;
+      const double f = number(t[i]) * factor(i);
       hs.lane[l] += f;
       hcs.lane[l] += f * c;
       sizes.lane[l] += std::fabs(f);
       c_sizes.lane[l] += std::fabs(f * c);
+      };
+      const Index whole = n / kLanes16 * kLanes16;
+      for (Index i = 0; i < whole; i += kLanes16)
+        for (int l = 0; l < kLanes16; ++l) add(i + l, l);
+      for (Index i = whole; i < n; ++i) add(i, static_cast<int>(i - whole));
     };
-    const Index whole = n / kLanes16 * kLanes16;
-    for (Index i = 0; i < whole; i += kLanes16)
-      for (int l = 0; l < kLanes16; ++l) add(i + l, l);
-    for (Index i = whole; i < n; ++i) add(i, static_cast<int>(i - whole));
+    if (ws == nullptr) each([w](Index) { return w; });
+    else each([ws](Index i) { return number(ws[i]); });
     h = with(h, hs.sum());
     hc = with(hc, hcs.sum());
     h_size_ += sizes.sum();
@@ -299,7 +312,9 @@ struct Cell {
     const T x = static_cast<const T*>(p.x)[at];
     const double t = p.t == nullptr ? 0.0 : number(static_cast<const T*>(p.t)[at]);
     if (work == NormWork::value) return group.value(x, w, b, error);
-    if (work == NormWork::cotangent) return group.cotangent(x, t, w, error);
+    if (work == NormWork::cotangent)
+      return p.mean != nullptr ? group.template cotangent<true>(x, t, w, error)
+                               : group.template cotangent<false>(x, t, w, error);
     return group.tangent(x, t, w, dw, db, error);
   }
 };
@@ -395,9 +410,13 @@ class Evaluation {
     const T* ws = static_cast<const T*>(p_.weight);
     const Group<T, double> g = group;
     if (cellwise && ws != nullptr)
-      return loop(out, n, [=](Index i, double& e) { return g.cotangent(x[i], number(t[i]), number(ws[i]), e); });
+      return loop(out, n, [=](Index i, double& e) {
+        return g.template cotangent<false>(x[i], number(t[i]), number(ws[i]), e);
+      });
     const double w = cellwise ? 1.0 : or_else<T>(p_.weight, weight, 1.0);
-    return loop(out, n, [=](Index i, double& e) { return g.cotangent(x[i], number(t[i]), w, e); });
+    if (p_.mean != nullptr)
+      return loop(out, n, [=](Index i, double& e) { return g.template cotangent<true>(x[i], number(t[i]), w, e); });
+    return loop(out, n, [=](Index i, double& e) { return g.template cotangent<false>(x[i], number(t[i]), w, e); });
   }
 
   Index tangents(const Group<T, double>& group, Index start, Index n, Index weight, bool cellwise) {
@@ -436,7 +455,8 @@ class Evaluation {
           const Pair y = one(group, at, own, error);
           if (in_reach(own, at) && decide(y, error, out[at])) continue;
         }
-        if (p_.work == NormWork::value && std::isnan(number(static_cast<const T*>(p_.x)[at]))) out[at] = round_to<T>(std::numeric_limits<double>::quiet_NaN());
+        if (p_.work == NormWork::value && std::isnan(number(static_cast<const T*>(p_.x)[at])))
+          out[at] = round_to<T>(std::numeric_limits<double>::quiet_NaN());
         else report_.add(report_.list, at);
       }
     });
@@ -549,7 +569,7 @@ void weights_of(const NormProblem& p, Index begin, Index end, const NormReport& 
 }
 
 // Layer norm in double: many columns at a time.
-constexpr Index kColumns = 64;
+constexpr Index kColumns = 1024;
 
 template <class T>
 void columns_of(const NormProblem& p, Index begin, Index end, const NormReport& report) {
