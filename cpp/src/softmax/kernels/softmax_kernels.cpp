@@ -18,8 +18,8 @@ inline bool decide_signed(Real y, double error, double sign, T& result) {
     high = y + error;
     low = low == 0 ? 0.0 : low;
     high = high == 0 ? 0.0 : high;
-    low = (sign > 0) & (low <= 0) ? 0.0 : low;
-    high = (sign < 0) & (high >= 0) ? -0.0 : high;
+    low = ((sign > 0) & (low <= 0)) ? 0.0 : low;
+    high = ((sign < 0) & (high >= 0)) ? -0.0 : high;
     result = round_to<T>(low);
     return same_rounding<T>(low, high) & (std::fabs(high) < std::numeric_limits<double>::infinity());
   }
@@ -32,8 +32,8 @@ inline bool decide_signed(Real y, double error, double sign, T& result) {
     low = rounded_to_odd(R::high(y), R::low(y) - error);
     high = rounded_to_odd(R::high(y), R::low(y) + error);
   }
-  low = (sign > 0) & !(low > 0) ? 0.0 : low;
-  high = (sign < 0) & !(high < 0) ? -0.0 : high;
+  low = ((sign > 0) & !(low > 0)) ? 0.0 : low;
+  high = ((sign < 0) & !(high < 0)) ? -0.0 : high;
   result = round_to<T>(low);
   return same_rounding<T>(low, high) & (std::fabs(high) < std::numeric_limits<double>::infinity());
 }
