@@ -1,11 +1,9 @@
 """Writes the polynomials of the elementwise kernels, and proves how far each is from its function.
 
 ``python -m tools.polynomials`` writes ``cpp/src/elementwise/kernels/polynomials.hpp``. Every polynomial interpolates an
-analytic function at Chebyshev's points. If the function is at most M in size on the ellipse with foci at the ends of
-the interval and axes that sum to rho (in units of half the interval), the interpolant of degree n is off by at most
-4 M rho^-n / (rho - 1) [Trefethen, Approximation Theory and Approximation Practice, theorem 8.2]. :func:`bound`
-evaluates M in complex ball arithmetic on the ellipse itself, where its maximum lies, and adds what the rounding of the
-coefficients changes. The tests hold the bounds to what the kernels count on.
+analytic function at Chebyshev's points. :func:`bound` encloses its distance from the function by Taylor expansions in
+ball arithmetic on small pieces of the interval, the rounding of the coefficients included. The tests hold the bounds to
+what the kernels count on.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from flint import acb, arb, ctx, fmpq
+from flint import arb, arb_series, ctx, fmpq
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "cpp" / "src" / "elementwise" / "kernels" / "polynomials.hpp"
@@ -34,7 +32,6 @@ class Polynomial:
     high: Fraction
     quick: int
     pair: int | None
-    rho: Fraction
     centred: bool = False
     """Whether the polynomial's variable is (x - middle) / half: for intervals on which powers of x are ill suited."""
 
@@ -82,7 +79,6 @@ POLYNOMIALS = (
         THIRD,
         8,
         None,
-        Fraction(40),
     ),
     Polynomial(
         "AtanhRest",
@@ -92,11 +88,8 @@ POLYNOMIALS = (
         Fraction(296, 10000),
         5,
         14,
-        Fraction(50),
     ),
-    Polynomial(
-        "ErfRest", "erf(x) / x as a polynomial in x^2 <= 1", _erf_rest, Fraction(0), Fraction(1), 10, 18, Fraction(40)
-    ),
+    Polynomial("ErfRest", "erf(x) / x as a polynomial in x^2 <= 1", _erf_rest, Fraction(0), Fraction(1), 10, 18),
     Polynomial(
         "Tail",
         "exp(a^2 / 2) (1 - Phi(a)) / t, t = 1 / (1 + 0.3 a), 0 <= a <= 39, in (t - kTailMiddle) * kTailScale",
@@ -105,7 +98,6 @@ POLYNOMIALS = (
         Fraction(1),
         20,
         44,
-        Fraction(4),
         centred=True,
     ),
 )
@@ -164,24 +156,53 @@ def parts(c: arb, count: int) -> list[float]:
     return result
 
 
-def bound(p: Polynomial, count: int) -> arb:
-    """How far the polynomial with coefficients of `count` doubles may be from its function."""
+def bound(p: Polynomial, count: int, terms: int = 32) -> arb:
+    """How far the polynomial with coefficients of `count` doubles may be from its function, relative to that.
+
+    On each of the pieces of the interval both are expanded around the middle. The first `terms` coefficients of the
+    difference are balls at a point; the next one, over the whole piece, bounds the remainder.
+    """
     degree = p.quick if count == 1 else p.pair
     assert degree is not None
-    rho = _rational(p.rho)
-    middle, half = _rational((p.low + p.high) / 2), _rational((p.high - p.low) / 2)
-    most, pieces = arb(0), 720
-    for i in range(pieces):
-        angle = (arb(2 * i + 1) / pieces) * arb.pi() + arb(0, 1) * arb.pi() / pieces
-        circle = acb(rho * angle.cos(), rho * angle.sin())
-        value = abs(p.function(middle + half * (circle + 1 / circle) / 2))
-        most = value if value.upper() > most else arb(most)
-        most = arb(max(most.upper(), value.upper()))
-    off = 4 * most * rho ** (-degree) / (rho - 1)
-    reach = arb(1) if p.centred else arb(max(abs(_rational(p.low)), abs(_rational(p.high))).upper())
-    for i, c in enumerate(coefficients(p, degree)):
-        off += abs(c - sum((arb(v) for v in parts(c, count)), arb(0))) * reach**i
-    return arb(off.upper())
+    rounded = [sum((arb(v) for v in parts(c, count)), arb(0)) for c in coefficients(p, degree)]
+    before, ctx.cap = ctx.cap, terms + 1
+    try:
+        found = [_distance(p, rounded, low, high, terms) for low, high in _pieces(p)]
+        return max(found, key=lambda v: float(v.upper()))
+    finally:
+        ctx.cap = before
+
+
+def _pieces(p: Polynomial) -> list[tuple[Fraction, Fraction]]:
+    """Pieces of an interval: even ones, or, where the function bends most at the lower end, finer towards that."""
+    found, low = [], p.low
+    while low < p.high:
+        step = Fraction(round(low**3 / 16 * 2**40), 2**40) if p.centred else (p.high - p.low) / 200
+        found.append((low, min(low + step, p.high)))
+        low += step
+    return found
+
+
+def _distance(p: Polynomial, rounded: list[arb], low: Fraction, high: Fraction, terms: int) -> arb:
+    middle, half = _rational((low + high) / 2), _rational((high - low) / 2)
+    at_point = _difference(p, rounded, middle, terms)
+    everywhere = _difference(p, rounded, middle + arb(0, 1) * half, terms)
+    total = sum((abs(c) * half**i for i, c in enumerate(at_point[:terms])), arb(0))
+    least = abs(p.function(middle + arb(0, 1) * half)).lower()
+    return arb(((total + abs(everywhere[terms]) * half**terms) / least).upper())
+
+
+def _difference(p: Polynomial, rounded: list[arb], x: arb, terms: int) -> list[arb]:
+    """The Taylor coefficients of function - polynomial around x."""
+    variable = arb_series([x, 1], prec=terms + 1)
+    inner = variable
+    if p.centred:
+        inner = (variable - _rational((p.low + p.high) / 2)) * (1 / _rational((p.high - p.low) / 2))
+    total = variable * 0
+    for c in reversed(rounded):
+        total = total * inner + c
+    found = list((p.function(variable) - total).coeffs())
+    return found + [arb(0)] * (terms + 1 - len(found))
 
 
 def header() -> str:
