@@ -259,3 +259,12 @@ def test_operations_in_place_keep_their_meaning() -> None:
         y.mul_(2)
     assert y.tolist() == [[6.0] * 3] * 2
     assert {"add_", "mul_"} <= set(calls or {})
+
+
+def test_second_derivatives_of_a_replaced_model_are_right() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(2, 2), nn.Softmax(1))
+    assert ht.replace(model.double(), everything=True).left == {}
+    x = torch.randn(2, 1, 3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(model, (x,))
+    assert torch.autograd.gradgradcheck(model, (x,))
