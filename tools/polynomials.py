@@ -92,7 +92,7 @@ POLYNOMIALS = (
     Polynomial("ErfRest", "erf(x) / x as a polynomial in x^2 <= 1", _erf_rest, Fraction(0), Fraction(1), 10, 18),
     Polynomial(
         "Tail",
-        "exp(a^2 / 2) (1 - Phi(a)) / t, t = 1 / (1 + 0.3 a), 0 <= a <= 39, in (t - kTailMiddle) * kTailScale",
+        "exp(a^2 / 2) (1 - Phi(a)) / t, t = 1 / (1 + 0.3 a), a <= 39, in (t - kTailMiddle) * kTailScale",
         _tail,
         Fraction(5, 64),
         Fraction(1),

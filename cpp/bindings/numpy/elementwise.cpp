@@ -34,7 +34,8 @@ nb::tuple apply(const std::string& name, int function, double first, double seco
   ElementwiseRest rest;
   {
     const KernelScope scope;
-    rest = elementwise({static_cast<Function>(function), {first, second}}, x.view, with_t ? &t.view : nullptr, out.view);
+    const Elementwise op{static_cast<Function>(function), {first, second}};
+    rest = elementwise(op, x.view, with_t ? &t.view : nullptr, out.view);
   }
   return nb::make_tuple(out.owner, as_array(rest.positions), as_array(rest.x), as_array(rest.t));
 }

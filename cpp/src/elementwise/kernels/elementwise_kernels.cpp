@@ -64,7 +64,8 @@ void quick(const Parameters& p, const double* x, const double* t, double* value,
 template <class F>
 void pair(const Parameters& p, const double* x, const double* t, double* high, double* low, double* error, Index n) {
   for (Index i = 0; i < n; i += kLanes<double>) {
-    const Estimate<P> found = t == nullptr ? value_at<F, P>(p, load(x + i)) : product_at<F, P>(p, load(x + i), load(t + i));
+    const V at = load(x + i);
+    const Estimate<P> found = t == nullptr ? value_at<F, P>(p, at) : product_at<F, P>(p, at, load(t + i));
     store(high + i, found.value.high);
     store(low + i, found.value.low);
     store(error + i, found.error);

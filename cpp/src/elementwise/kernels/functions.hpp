@@ -1,5 +1,5 @@
-// The elementwise functions and their derivatives, each as one formula for both kinds of real numbers. docs/spec.md says
-// what they mean; docs/explanation/error-bounds-elementwise.md says why the error bounds hold.
+// The elementwise functions and their derivatives, each as one formula for both kinds of real numbers. docs/spec.md
+// says what they mean; docs/explanation/error-bounds-elementwise.md says why the error bounds hold.
 #pragma once
 
 #include "elementwise/elementwise_kernels.hpp"
@@ -102,7 +102,8 @@ struct Elu {
   HALFULP_ALWAYS_INLINE static Estimate<R> slope(const V& x, const Parameters& p) {
     const V below = smaller(larger(x, all(Kind<R>::lowest)), V{});
     const R negative = exp_of(real<R>(below)) * real<R>(p.first);
-    const Mask holds = inside<R>(smaller(x, V{})) & ((x >= all(Kind<R>::lowest)) | all_or_none(std::fabs(p.first) <= 64.0));
+    const Mask certain = (x >= all(Kind<R>::lowest)) | all_or_none(std::fabs(p.first) <= 64.0);
+    const Mask holds = inside<R>(smaller(x, V{})) & certain;
     return where(holds, pick(x > V{}, exactly(real<R>(1.0)), within(negative, 2.0)));
   }
 };
@@ -409,12 +410,14 @@ struct Log1p {
     const V near = choose(holds, x, V{});
     const Mask negative = near < V{}, far = near > all(1.0);
     const Mask deep = near < all(-0.5);
-    const R below = real<R>(choose(deep, V{}, choose(negative, V(-near), V{}))) / sum<R>(all(1.0), choose(deep, V{}, near));
+    const V size = choose(deep, V{}, choose(negative, V(-near), V{}));
+    const R below = real<R>(size) / sum<R>(all(1.0), choose(deep, V{}, near));
     const R inverse = real<R>(1.0) / real<R>(choose(far, near, all(2.0)));
     const R u = choose(far, inverse, choose(negative, below, real<R>(near)));
     const R small = log1p_of(u);
     const R shift = log_of<R>(choose(far, near, choose(deep, V(1.0 + near), all(1.0))));  // 1 + x is exact below -1/2
-    const R value = choose(deep, shift, choose(far, shift + small, scaled(small, choose(negative, all(-1.0), all(1.0)))));
+    const R signed_small = scaled(small, choose(negative, all(-1.0), all(1.0)));
+    const R value = choose(deep, shift, choose(far, shift + small, signed_small));
     return where(holds, within(value, 4.0));
   }
   template <class R>

@@ -81,7 +81,7 @@ constexpr double kErfRestPair[19][2] = {
     {0x1.b6cbd76543fdap-59, 0x1.84969d53d1808p-113},
 };
 
-// exp(a^2 / 2) (1 - Phi(a)) / t, t = 1 / (1 + 0.3 a), 0 <= a <= 39, in (t - kTailMiddle) * kTailScale; from the constant up.
+// exp(a^2 / 2) (1 - Phi(a)) / t, t = 1 / (1 + 0.3 a), a <= 39, in (t - kTailMiddle) * kTailScale; from the constant up.
 constexpr double kTailMiddle = 0x1.1400000000000p-1;
 constexpr double kTailScale[2] = {0x1.15b1e5f75270dp+1, 0x1.15b1e5f75270dp-57};
 constexpr double kTail[21] = {

@@ -1,8 +1,8 @@
 // The two kinds of vectors of real numbers in which elementwise functions are evaluated, and their exponential,
 // logarithm and tail of the normal distribution. The formulas in functions.hpp are written once for both.
 //
-// Every function here is off by at most one unit of its result (the tail by 1.5): 2^-45 in doubles, 2^-86 in pairs. Sums, products,
-// quotients and roots are off by at most 2^-7 units, so that a formula of up to thirty of them adds half a unit at most.
+// Every function here is off by at most one unit of its result (the tail by 1.5): 2^-45 in doubles, 2^-86 in pairs.
+// Sums, products, quotients and roots are off by at most 2^-7 units, so that thirty of them add half a unit at most.
 #pragma once
 
 #include "elementwise/kernels/polynomials.hpp"
