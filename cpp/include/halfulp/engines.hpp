@@ -9,8 +9,8 @@
 
 namespace halfulp {
 
-// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window and elementwise_pair are
-// single outputs, those of elementwise whole arrays.
+// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window and elementwise_pair
+// are single outputs, those of elementwise whole arrays.
 enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
