@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 import halfulp as hu
+from halfulp import kernels
+from halfulp.records import ElementwiseOperator
 from tests.corpus.generator import FORMATS, INTEGERS, Array, array
 
 TIES, NAN = ("first", "last", "all", "split"), ("propagate", "ignore")
@@ -46,6 +48,8 @@ class Case:
         if isinstance(self.op, hu.MaxUnpool):
             cells = np.prod(self.op.output_shape(*self.shapes)[2:])
             found[1] = array("uint32", self.shapes[1], "near", self.seed + 1).astype(np.int64) % int(cells)
+        if isinstance(self.op, hu.BatchNorm) and len(found) == 5:
+            found[4] = np.abs(found[4])  # a variance
         return tuple(self._laid_out(x) for x in found)
 
     def direction(self, number: int, like: Any) -> Array:
@@ -125,6 +129,38 @@ def rest() -> Iterator[tuple[Any, tuple[tuple[int, ...], ...]]]:
         yield hu.FractionalMaxPool((2, 3), (5, 6), ties=ties), ((2, 3, 13, 17), (2, 3, 2))
 
 
+def models() -> Iterator[tuple[Any, tuple[tuple[int, ...], ...]]]:
+    """What a network has besides convolution and pooling."""
+    yield hu.Linear(), ((2, 5, 19), (7, 19), (7,))
+    yield hu.Matmul(), ((2, 1, 5, 19), (3, 19, 6))
+    yield hu.LayerNorm((5, 7)), ((3, 5, 7), (5, 7), (5, 7))
+    yield hu.GroupNorm(2), ((2, 4, 9), (4,), (4,))
+    yield hu.InstanceNorm(), ((2, 3, 4, 5), (3,), (3,))
+    yield hu.BatchNorm(training=True), ((3, 4, 7), (4,), (4,))
+    yield hu.BatchNorm(), ((3, 4, 7), (4,), (4,), (4,), (4,))
+    for dim in (0, -1):
+        yield hu.Softmax(dim), ((5, 9),)
+        yield hu.LogSoftmax(dim), ((5, 9),)
+    yield hu.Sum((0, 2)), ((3, 4, 21),)
+    yield hu.Mean(1, keepdim=True), ((3, 37, 4),)
+
+
+def functions() -> Iterator[Any]:
+    """Every elementwise record; those with parameters at more than one of them."""
+    for record in kernels.entries:
+        if issubclass(record, ElementwiseOperator) and record is not hu.Pow:
+            yield record()
+    yield from (
+        hu.Pow(2),
+        hu.Pow(2.5),
+        hu.Pow(-0.5),
+        hu.LeakyRelu(0.3),
+        hu.Elu(1.5),
+        hu.Gelu("tanh"),
+        hu.Softplus(2, 5),
+    )
+
+
 def cases() -> Iterator[Case]:
     """Every case, in a fixed order."""
     for dtype in FORMATS:
@@ -144,6 +180,12 @@ def cases() -> Iterator[Case]:
             for kind in ("near", "ties", "finite", "hard"):
                 if not (kind == "hard" and isinstance(op, hu.MaxUnpool)):
                     yield Case(op, shapes, dtype, kind)
+        for op, shapes in models():
+            for kind in ("near", "ties", "hard"):
+                yield Case(op, shapes, dtype, kind)
+        for op in functions():
+            for kind in ("near", "ties", "hard"):
+                yield Case(op, ((3, 41),), dtype, kind)
         for op in (
             hu.MaxPool((3, 3), stride=2, padding=1),
             hu.MaxPool((2, 2), ties="split"),
