@@ -91,6 +91,28 @@ def test_pytorch_gives_the_bits_of_the_kernels(declaration: Declaration) -> None
     assert tried >= 3
 
 
+@pytest.mark.parametrize("declaration", [d for d in OWN if d.several], ids=lambda d: d.name)
+def test_pytorch_gives_the_bits_of_the_kernels_in_every_input(declaration: Declaration) -> None:
+    """Matrix products, norms, softmax and sums: value, and the cotangent of every input with a derivative."""
+    bridge, tried = bridge_of(declaration.record), 0
+    for op, inputs, g in cases(declaration, 20, 1):
+        if inputs[0].size == 0 or getattr(op, "training", False):  # training moves running statistics, too
+            continue
+        tensors = [None if a is None else torch.from_numpy(np.array(a)) for a in inputs]
+        named = zip(declaration.inputs, tensors, strict=False)
+        moving = [i for i, (name, t) in enumerate(named) if t is not None and name not in declaration.constant]
+        for i in moving:
+            tensors[i].requires_grad_()
+        found = bridge(None, tuple(tensors), False, *(getattr(op, name) for name in bridge.fields))
+        expected, pullback = op.vjp(*inputs)
+        assert same(found.detach(), expected), op
+        answers = pullback(g)
+        pulled = torch.autograd.grad(found, [tensors[i] for i in moving], torch.from_numpy(g))
+        assert all(same(p, answers[i]) for i, p in zip(moving, pulled, strict=True)), op
+        tried += 1
+    assert tried >= 3
+
+
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3, float("inf")])
 def test_the_norm_s_second_derivatives_agree_in_all_bridges(p: float) -> None:
     x, v = np.array([[1.5, -2.0, 0.25, 3.0]]), np.array([[1.0, -1.0, 2.0, 0.5]])

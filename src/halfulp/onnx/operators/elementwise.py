@@ -67,12 +67,19 @@ class Clip(TapeOperator):
 
     def forward(self, *inputs: NDArray[Any]) -> Any:
         (x,) = inputs
-        if self.low is not None:
-            x = np.where(x < self.low, self.low, x)
-        if self.high is not None:
-            x = np.where(x > self.high, self.high, x)
-            if self.low is not None and self.low > self.high:
-                x = np.where(x == x, self.high, x)
+        low, high = (None if bound is None or bound != bound else bound for bound in (self.low, self.high))
+        crossed = low is not None and high is not None and low > high
+        if x.dtype.kind == "f" and not crossed and (low is not None or high is not None):
+            out = np.clip(x, low, high)
+            if low == 0 or high == 0:  # a zero keeps its own sign
+                np.copyto(out, x, where=x == 0)
+            return out
+        if low is not None:
+            x = np.where(x < low, low, x)
+        if high is not None:
+            x = np.where(x > high, high, x)
+            if crossed:
+                x = np.where(x == x, high, x)
         return np.array(x)
 
     def _gate(self, x: Any) -> LinearMap:
