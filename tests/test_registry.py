@@ -36,7 +36,8 @@ def close(a: Any, b: Any) -> bool:
     a, b = np.asarray(a, dtype=object).ravel(), np.asarray(b, dtype=object).ravel()
     if any(isinstance(value, arb) for value in (*a, *b)):
         pairs = [(arb(x), arb(y)) for x, y in zip(a, b, strict=True)]
-        return all((x.overlaps(y) and x.rad() < 1e-9) or not (x.is_finite() or y.is_finite()) for x, y in pairs)
+        narrow = lambda x: x.rad() < 1e-9 * (1 + abs(x))  # noqa: E731
+        return all((x.overlaps(y) and narrow(x)) or not (x.is_finite() or y.is_finite()) for x, y in pairs)
     return all(x == y for x, y in zip(a, b, strict=True))
 
 

@@ -47,12 +47,12 @@ version: str = hu.__version__
 
 
 def declared(path: Path) -> dict[str, str]:
-    """Every function and class of a stub with its signature; docstrings and the items of a tuple do not count."""
+    """Every function and class of a stub with its signature; docstrings and items of tuples and lists do not count."""
 
     class Plain(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
             self.generic_visit(node)
-            return node.value if isinstance(node.value, ast.Name) and node.value.id == "tuple" else node
+            return node.value if isinstance(node.value, ast.Name) and node.value.id in ("tuple", "list") else node
 
         def visit_Expr(self, node: ast.Expr) -> ast.Expr:
             return ast.Expr(ast.Constant(...))

@@ -154,13 +154,13 @@ def normalize(
     arrays: list[Any],
     shape: Sequence[int],
 ) -> tuple[Any, Any]: ...
-def softmax(name: str, work: int, logarithm: bool, x: object, t: object) -> tuple[Any, Any]: ...
+def softmax(name: str, work: int, logarithm: bool, x: object, t: object | None) -> tuple[Any, Any]: ...
 def group_statistics(
     name: str,
     sizes: Sequence[int],
     joint: bool,
     x: object,
-    old: object,
+    old: object | None,
     momentum: float,
     squares: bool,
     correction: int,

@@ -9,6 +9,7 @@ from halfulp.conformance.cases import FLOATS, OPERATORS, make_arrays
 from halfulp.conformance.corpus import corpus
 from halfulp.conformance.diagnosis import alternatives, explain
 from halfulp.conformance.oracle import answer
+from halfulp.records import named
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -21,4 +22,4 @@ def test_every_setting_has_valid_alternatives_and_none_explains_the_right_answer
         if number % 8 == 0:
             want = answer(setting.op, "vjp", arrays)
             assert explain(setting.op, "vjp", arrays, want, want) is None
-    assert tried > 0 or operator in ("adaptive_avg_pool", "global_avg_pool")
+    assert tried > 0 or operator in ("adaptive_avg_pool", "global_avg_pool") or callable(named(operator).draw.family)

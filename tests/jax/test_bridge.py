@@ -49,7 +49,7 @@ def test_rational_beta_of_flint_is_carried_exactly():
 
 def test_a_record_that_no_program_can_carry_J2():
     op = hu.SmoothMaxPool((2,), beta=flint.arb(2).sqrt())
-    with pytest.raises(hu.PolicyError, match=r"smooth_max_pool1d: beta=.*must be a number or word.*\[J2\]"):
+    with pytest.raises(hu.PolicyError, match=r"smooth_max_pool1d: beta=.*must be a number or a string.*\[J2\]"):
         halfulp.jax.apply(op, jnp.zeros(4))
 
 

@@ -134,6 +134,7 @@ def drawn(declaration: Declaration, names: tuple[str, ...]) -> tuple[tuple[Any, 
         constants = () if made is None else tuple(torch.from_numpy(a) for a in made(op, shapes, numbers))
         constants = tuple(c.float() if c.is_floating_point() else c for c in constants)  # without a gradient
         x = torch.from_numpy(numbers.standard_normal(shapes[0]))
+        x = x.abs() + 0.5 if getattr(op, "elementwise", False) else x  # where roots and logarithms are numbers
         values = {name: getattr(op, name) for name in names} | {"padding": tuple(b for b, _ in padding)}
         kernel = getattr(op, "kernel_size", None)
         if kernel and declaration.torch and any(2 * p > k for p, k in zip(values["padding"], kernel, strict=False)):
@@ -144,11 +145,12 @@ def drawn(declaration: Declaration, names: tuple[str, ...]) -> tuple[tuple[Any, 
         return (x, *constants), tuple(parameters), output
 
 
-POOLINGS = [d for d in declarations() if d.record.__module__.startswith("halfulp.") and "weight" not in d.inputs]
+OWN = [d for d in declarations() if d.record.__module__.startswith("halfulp.")]
+POOLINGS = [d for d in OWN if not d.several and not d.convolution]
 for _declaration in POOLINGS:
     _bridge = bridge_of(_declaration.record)
     for _family in filter(None, (_bridge.family, _bridge.typed)):
-        _fields = tuple(word.split(" ")[1] for word in _family.schema.split(", "))
+        _fields = tuple(word.split(" ")[1] for word in _family.schema.split(", ") if word)
         (_x, *_more), _parameters, _g = drawn(_declaration, _fields)
         OPCHECKS[_family.name] = (_x, *_more, *_parameters)
         if not _family.depends_on_input:
@@ -160,6 +162,22 @@ for _declaration in POOLINGS:
             OPCHECKS[f"{_family.name}_with_indices"] = (_x, *_more, *_parameters)
 
 
+for _declaration in (d for d in OWN if d.several):
+    _several = bridge_of(_declaration.record)
+    _drawn = [small(_declaration, random.Random(seed)) for seed in range(20)]
+    _moving = len(_declaration.inputs) - len(_declaration.constant)  # statistics that are given have no gradient
+    _op, _shapes = next((o, s) for o, s in _drawn if 0 not in s[0] and not any(s[_moving:]))
+    _numbers = np.random.default_rng(5)
+    _inputs = [None if s is None else torch.from_numpy(_numbers.random(s) + 0.5) for s in _shapes]
+    _inputs += [None] * (_several.count - len(_inputs))
+    _values = [make(getattr(_op, name)) for make, name in zip(_several._makers, _several.fields, strict=True)]
+    _parameters = [list(v) if isinstance(v, tuple) else v for v in _values]
+    _g = torch.from_numpy(_numbers.standard_normal(_op.output_shape(*_shapes)))
+    OPCHECKS[_several.name] = (*_inputs, *_parameters)
+    OPCHECKS[f"{_several.name}_push"] = (*_inputs, *_inputs, *_parameters)
+    OPCHECKS[f"{_several.name}_pull"] = (*_inputs, _g, 0, *_parameters)
+
+
 def test_every_registered_operator_is_checked() -> None:
     registered = {
         name.split("::")[1].split(".")[0]
@@ -167,6 +185,7 @@ def test_every_registered_operator_is_checked() -> None:
         if name.startswith("halfulp::")
     }
     own = {name for name in registered if name.startswith("mean_square_pool")}  # declared by another test
+    own |= {"dropout_mask", "batch_norm_statistic"}  # neither has a derivative
     assert registered - own == set(OPCHECKS)
 
 

@@ -182,7 +182,7 @@ def _group_mean(c: Any, z: Any) -> Any:
     """The mean of every group that the operator normalises, at each of its cells."""
     view, axes, count = c.op.grouping(tuple(z.shape))
     cells = z.reshape(view)
-    return (cells * 0 + c.scaled(cells.sum(axis=axes, keepdims=True), Fraction(1, count))).reshape(tuple(z.shape))
+    return (cells * 0 + c.scaled(cells.sum(axis=axes, keepdims=True), Fraction(1, int(count)))).reshape(tuple(z.shape))
 
 
 def _normal_change(c: Any, points: Sequence[Any], h: Any, v: Any, weighted: bool) -> Any:

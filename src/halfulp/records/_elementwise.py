@@ -13,8 +13,14 @@ from halfulp.numbers import flint
 from halfulp.records._base import Operator, Shape
 from halfulp.records._declaration import Draw, declare
 
-SHAPES = ((1,), (7,), (2, 3), (33,), (2, 3, 4, 5), (1, 17, 3), (0, 2), (3, 1, 2, 2, 2), (65, 2))
-"""What the lab draws: one element, vectors that do not fill a register, images, none at all."""
+SIZES = {
+    1: (0, 1, 2, 7, 15, 16, 17, 33, 64, 65),
+    2: (0, 1, 2, 3, 5, 17, 33),
+    3: (1, 2, 3, 5, 7),
+    4: (1, 2, 3, 4),
+    5: (1, 2, 3),
+}
+"""Sizes that the lab draws for an array of so many axes: around the length of vectors, single elements, none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,7 +76,9 @@ def drawn(record: type[ElementwiseOperator], **choices: tuple[Any, ...]) -> Draw
     """How the lab draws an elementwise function: one of its parameters' values, and a shape."""
 
     def draw(choose: Callable[[Any], Any]) -> tuple[Operator, tuple[Any, ...]]:
-        return record(**{name: choose(values) for name, values in choices.items()}), (choose(SHAPES),)
+        sizes = SIZES[rank := choose((1, 2, 3, 3, 4, 4, 5, 5))]
+        shape = tuple(choose(sizes) for _ in range(rank))
+        return record(**{name: choose(values) for name, values in choices.items()}), (shape,)
 
     return Draw(draw)
 

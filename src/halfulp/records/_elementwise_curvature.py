@@ -162,6 +162,6 @@ def mish(c: Any, x: Any, w: Any) -> Any:
     from halfulp.records.activations import Sigmoid, Softplus, Tanh
 
     ones, s = c.ones(x), c.apply(Sigmoid(), x)
-    t = c.apply(Tanh(), c.apply(Softplus(), x))
+    t = c.apply(Tanh(), c.apply(Softplus(1.0, 1e30), x))
     slope = s * (ones - t * t)
     return slope * (c.scaled(ones, 2) + x * (ones - s - c.scaled(t * s, 2))) * w

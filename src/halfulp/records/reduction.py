@@ -101,7 +101,8 @@ class Mean(ReductionOperator):
 
 def _drawn(record: Any) -> Any:
     def draw(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
-        shape = choose(((5,), (3, 4), (2, 3, 2), (1,), (2, 17), (33, 2), (3, 1, 4)))
+        sizes = {1: (1, 2, 5, 17, 65), 2: (1, 2, 3, 4, 17, 33), 3: (1, 2, 3, 4)}[rank := choose((1, 2, 2, 3, 3))]
+        shape = tuple(choose(sizes) for _ in range(rank))
         axes = choose((None, 0, -1, (0,), tuple(range(len(shape)))))
         return record(axes, choose((False, True))), (shape,)
 

@@ -28,6 +28,8 @@ _torch_library: Any = torch.library  # untyped
 library = _torch_library.Library(NAMESPACE, "DEF")
 
 Rule = Callable[..., Any]
+on_trace: list[Callable[[], None]] = []
+"""Called whenever a tracer asks for the shape of an output."""
 
 
 class Context:
@@ -96,6 +98,8 @@ def _checked_fake(name: str, fake: Rule, tensors: int) -> Rule:
 
     def call(*arguments: Any) -> Any:
         require_cpu(name, *arguments[:tensors])
+        for tell in on_trace:
+            tell()
         return checked(*arguments)
 
     return call

@@ -6,13 +6,15 @@ one rounding per node again. The exporter looks here for operators that it does 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._decomp import register_decomposition
+
+from halfulp.torch._library import on_trace
 
 _OURS_ALONE = ("precision", "ties", "nan")
 """Settings that say how to compute, or what PyTorch does anyway."""
@@ -131,5 +133,16 @@ def register() -> None:
             table[getattr(ours, each).default] = _pooling(each, getattr(ours, each).default)
     for each, written in _SEVERAL.items():
         table[getattr(ours, each).default] = _plain(written)
-    for operator, function in table.items():
-        register_decomposition(operator)(function)
+
+    def tell_exporter() -> None:
+        """The exporter to ONNX alone may take operators apart; compilers must call the kernels.
+
+        Its table is made anew for every export, after the model has been traced.
+        """
+        exporter: Any = sys.modules.get("torch.onnx._internal.exporter._decomp")
+        if exporter is None or hasattr(exporter, "_before_halfulp"):
+            return
+        original = exporter._before_halfulp = exporter.create_onnx_friendly_decomposition_table
+        exporter.create_onnx_friendly_decomposition_table = lambda *arguments: {**original(*arguments), **table}
+
+    on_trace.append(tell_exporter)

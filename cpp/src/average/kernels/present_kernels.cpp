@@ -28,7 +28,7 @@ bool exact_pairs(const float* const* rows, float* out, int64_t n) {
   auto magnitudes = scan.lanes();
   for (int64_t i = 0; i < n; i += lanes) {
     Lanes count = {};
-    Doubles low, high;
+    Doubles low{}, high{};
     const auto add = [&](const Lanes& cells, bool first) HALFULP_IN_LINE {
       const auto number = reinterpret<Bits>(cells == cells);
       const Lanes term = reinterpret<Lanes>((reinterpret<Bits>(cells) & number) | (~number & splat(Binary32::sign)));
