@@ -67,7 +67,7 @@ class LogSoftmax(SoftmaxOperator):
 
 def _drawn(record: Any) -> Any:
     def draw(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
-        sizes = {1: (1, 2, 5, 17, 33), 2: (1, 2, 3, 4, 5, 17), 3: (1, 2, 3, 4)}[rank := choose((1, 2, 3, 3, 3))]
+        sizes = {1: (1, 2, 5, 17, 33), 2: (1, 2, 3, 4, 5, 17), 3: (1, 2, 3, 4, 5)}[rank := choose((1, 2, 3, 3, 3))]
         shape = tuple(choose(sizes) for _ in range(rank))
         return record(choose(tuple(range(-len(shape), len(shape))))), (shape,)
 
