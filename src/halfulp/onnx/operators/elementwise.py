@@ -70,7 +70,7 @@ class Clip(TapeOperator):
         low, high = (None if bound is None or bound != bound else bound for bound in (self.low, self.high))
         crossed = low is not None and high is not None and low > high
         if x.dtype.kind == "f" and not crossed and (low is not None or high is not None):
-            out = np.clip(x, low, high)
+            out = np.asarray(np.clip(x, low, high))
             if low == 0 or high == 0:  # a zero keeps its own sign
                 np.copyto(out, x, where=x == 0)
             return out
