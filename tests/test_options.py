@@ -60,7 +60,7 @@ def outcome(function: Any) -> Any:
         return text[text.rindex("[") + 1 : -1], text[text.index(": ", text.index("dtype=")) + 2 : text.rindex(" [")]
 
 
-def agree(found: Any, expected: Any, what: str) -> None:
+def assert_agree(found: Any, expected: Any, what: str) -> None:
     if isinstance(expected, tuple) or isinstance(found, tuple):
         assert found == expected, what
     else:
@@ -81,19 +81,21 @@ def test_dtype_gives_the_records_bits_in_every_bridge(name: str, source: Any, dt
     x = numbers(seed, source, shape)
     expected = outcome(lambda: record(name, dtype=word)(x))
     keywords = FORMS[name][1] | {"dtype": word}
-    agree(outcome(lambda: getattr(hu, name)(x, **keywords)), expected, "functional")
+    assert_agree(outcome(lambda: getattr(hu, name)(x, **keywords)), expected, "functional")
     theirs = keywords if isinstance(dtype, str) else keywords | {"dtype": getattr(torch, word)}
-    agree(outcome(lambda: as_array("", getattr(ht, name)(as_tensor(x), **theirs))), expected, "torch")
+    assert_agree(outcome(lambda: as_array("", getattr(ht, name)(as_tensor(x), **theirs))), expected, "torch")
     with enable_x64(True):
-        agree(outcome(lambda: np.asarray(getattr(hj, name)(x, **keywords))), expected, "jax")
-        agree(outcome(lambda: np.asarray(jax.jit(lambda a: getattr(hj, name)(a, **keywords))(x))), expected, "jit")
+        assert_agree(outcome(lambda: np.asarray(getattr(hj, name)(x, **keywords))), expected, "jax")
+        assert_agree(
+            outcome(lambda: np.asarray(jax.jit(lambda a: getattr(hj, name)(a, **keywords))(x))), expected, "jit"
+        )
 
     def on_the_tape() -> Any:
         tape, i = hu.Tape().leaf(x, requires_grad=False)
         tape, y = tape.apply(record(name, dtype=word), i)
         return tape.value(y)
 
-    agree(outcome(on_the_tape), expected, "tape")
+    assert_agree(outcome(on_the_tape), expected, "tape")
 
 
 @given(st.sampled_from(sorted(FORMS)), st.sampled_from(FLOATS), st.booleans(), st.integers(0, 2**32 - 1))
@@ -111,8 +113,8 @@ def test_missing_values_have_the_records_derivatives_in_every_bridge(
     (cotangent,) = op.vjp(x)[1](g)
     keywords = FORMS[name][1] | options
     form = getattr(hu, name)
-    agree(hu.jvp(lambda a: form(a, **keywords), (x,), (t,))[1], tangent, "tape's tangent")
-    agree(hu.vjp(lambda a: form(a, **keywords), x)[1](g)[0], cotangent, "tape's cotangent")
+    assert_agree(hu.jvp(lambda a: form(a, **keywords), (x,), (t,))[1], tangent, "tape's tangent")
+    assert_agree(hu.vjp(lambda a: form(a, **keywords), x)[1](g)[0], cotangent, "tape's cotangent")
 
     def on_tensors(a: torch.Tensor) -> torch.Tensor:
         output: torch.Tensor = getattr(ht, name)(a, **keywords)
@@ -121,18 +123,18 @@ def test_missing_values_have_the_records_derivatives_in_every_bridge(
     leaf = as_tensor(x.copy()).requires_grad_()
     output = on_tensors(leaf)
     (pulled,) = torch.autograd.grad(output, leaf, as_tensor(g))
-    agree(as_array("", output), value, "torch's value")
-    agree(as_array("", pulled), cotangent, "torch's cotangent")
+    assert_agree(as_array("", output), value, "torch's value")
+    assert_agree(as_array("", pulled), cotangent, "torch's cotangent")
     pushed = torch.func.jvp(on_tensors, (as_tensor(x),), (as_tensor(t),))[1]
-    agree(as_array("", pushed), tangent, "torch's tangent")
+    assert_agree(as_array("", pushed), tangent, "torch's tangent")
     batched = torch.func.vmap(on_tensors)(torch.stack([as_tensor(x)] * 2))
-    agree(as_array("", batched[1]), value, "torch's vmap")
+    assert_agree(as_array("", batched[1]), value, "torch's vmap")
     with enable_x64(True):
         found, turned = jax.jit(lambda a, b: jax.jvp(lambda c: getattr(hj, name)(c, **keywords), (a,), (b,)))(x, t)
-        agree(np.asarray(found), value, "jax's value")
-        agree(np.asarray(turned), tangent, "jax's tangent")
+        assert_agree(np.asarray(found), value, "jax's value")
+        assert_agree(np.asarray(turned), tangent, "jax's tangent")
         back = jax.vjp(lambda c: getattr(hj, name)(c, **keywords), x)[1](jax.numpy.asarray(g))[0]
-        agree(np.asarray(back), cotangent, "jax's cotangent")
+        assert_agree(np.asarray(back), cotangent, "jax's cotangent")
 
 
 @pytest.mark.parametrize("name", sorted(FORMS))

@@ -45,7 +45,7 @@ def hard(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
     return numbers.astype(dtype)
 
 
-def agree(op: Any, inputs: tuple[Any, ...], tangents: tuple[Any, ...], g: Any) -> None:
+def assert_agree(op: Any, inputs: tuple[Any, ...], tangents: tuple[Any, ...], g: Any) -> None:
     assert same(op(*inputs), hu.spec.forward(op, *inputs))
     assert same(op.jvp(inputs, tangents)[1], hu.spec.jvp(op, inputs, tangents)[1])
     pulled, expected = op.vjp(*inputs)[1](g), hu.spec.vjp(op, inputs, g)
@@ -58,7 +58,7 @@ def test_products_have_the_bits_of_the_specification(shapes: Any, dtype: Any) ->
     rng, op = np.random.default_rng(0), hu.Matmul()
     for _ in range(4):
         inputs, tangents = (tuple(hard(rng, s, dtype) for s in shapes) for _ in range(2))
-        agree(op, inputs, tangents, hard(rng, op.output_shape(*shapes), dtype))
+        assert_agree(op, inputs, tangents, hard(rng, op.output_shape(*shapes), dtype))
 
 
 @every_type
@@ -69,7 +69,7 @@ def test_linear_layers_have_the_bits_of_the_specification(leading: Any, has_bias
     for inner, outer in ((3, 2), (33, 17), (1, 1), (0, 2), (3, 0)):
         shapes = [(*leading, inner), (outer, inner), (outer,) if has_bias else None]
         inputs, tangents = (tuple(None if s is None else hard(rng, s, dtype) for s in shapes) for _ in range(2))
-        agree(op, inputs, tangents, hard(rng, (*leading, outer), dtype))
+        assert_agree(op, inputs, tangents, hard(rng, (*leading, outer), dtype))
 
 
 @every_type
@@ -79,7 +79,7 @@ def test_infinities_and_nan_follow_the_rules_of_sums(dtype: Any) -> None:
     for _ in range(20):
         a, b = rng.choice(special, (3, 4)), rng.choice(special, (4, 3))
         with np.errstate(invalid="ignore"):
-            agree(hu.Matmul(), (a, b), (b.T.copy(), a.T.copy()), rng.choice(special, (3, 3)))
+            assert_agree(hu.Matmul(), (a, b), (b.T.copy(), a.T.copy()), rng.choice(special, (3, 3)))
 
 
 def test_layout_batch_and_threads_do_not_matter() -> None:
