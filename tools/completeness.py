@@ -36,8 +36,7 @@ def _tape(d: Declaration) -> bool:
 def _torch(d: Declaration) -> bool:
     import halfulp.torch
 
-    ranked = d.names[1:] or d.names
-    return {*ranked, *d.modules} <= set(halfulp.torch.__all__)
+    return {*d.names, *d.modules} <= set(halfulp.torch.__all__)
 
 
 def _jax(d: Declaration) -> bool:

@@ -210,33 +210,33 @@ def jax() -> str:
 
 
 def torch() -> str:
-    """``halfulp/torch/_generated.py``: the functions with a rank, of everything but convolutions."""
+    """``halfulp/torch/_generated.py``: the functions of everything but convolutions."""
     chosen = [d for d in own() if not d.convolution and not d.trailing]
     records = "\n".join(f"from halfulp.records import {d.record.__name__}" for d in chosen)
-    words = sorted(name for d in chosen for name in (d.names[1:] or d.names))
+    words = sorted(name for d in chosen for name in d.names)
     parts = [
         f'{MARK}"""The operators but convolutions on tensors, with the signatures of ``torch.nn.functional``."""',
         "from __future__ import annotations",
         "from typing import Any",
         "from torch import Tensor, fx",
-        f"{records}\nfrom halfulp.torch._bridge import bridge_of",
+        f"{records}\nfrom halfulp.torch._arguments import rank_of\nfrom halfulp.torch._bridge import bridge_of",
         listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    fx.wrap(_name)",
         "\n".join(f"_{d.name} = bridge_of({d.record.__name__})" for d in chosen) + "\n",
-        *(_tensor_form(d, rank) for d in chosen for rank in (d.ranks or (None,))),
+        *(_tensor_form(d, rank) for d in chosen for rank in (None, *d.ranks)),
     ]
     return "\n\n".join(part.rstrip("\n") if i < 6 else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
 
 
 def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     name = declaration.name if rank is None else f"{declaration.name}{rank}d"
-    shown = _with_extra_last(_source.signature(declaration, rank or 0, "Tensor", out=False), declaration, name)
+    shown = _with_extra_last(_source.signature(declaration, rank, "Tensor", out=False), declaration, name)
     shown = [p.replace("beta: Any", "beta: float") for p in shown]
     head = _source.wrapped(f"def {name}", shown, " -> Any:" if declaration.indices else " -> Tensor:")
     by_field = {p.field: p.name for p in declaration.parameters}
     values = [by_field[f.name] for f in fields(declaration.record) if f.name in by_field]
     inputs = ", ".join(declaration.inputs) + ("," if declaration.arity == 1 else "")
     given = [
-        str(rank or declaration.default_rank or 0),
+        _rank_source(declaration, rank),
         f"({inputs})",
         "return_indices" if declaration.indices else "False",
     ]
@@ -245,6 +245,14 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     body = call if declaration.indices else f"{call}\nreturn output"
     doc = textwrap.indent(_tensor_doc(declaration, rank, name), "    ")
     return "\n".join([head, doc, textwrap.indent(body, "    "), ""])
+
+
+def _rank_source(declaration: Declaration, rank: int | None) -> str:
+    """The rank that a form gives to its bridge: a form without a suffix takes it from its arguments."""
+    if rank is not None or not declaration.ranks:
+        return str(rank or declaration.default_rank or 0)
+    field = str(declaration.rank_field)
+    return field if field == "ndim" else f'rank_of("{declaration.name}", "{field}", {field})'
 
 
 def _extra(declaration: Declaration, name: str) -> tuple[str, ...]:
@@ -262,7 +270,8 @@ def _with_extra_last(shown: list[str], declaration: Declaration, name: str) -> l
 
 
 def _tensor_doc(declaration: Declaration, rank: int | None, name: str) -> str:
-    kept = f"``torch.nn.functional.{name}``" if declaration.torch else f":func:`halfulp.{name}` on tensors"
+    namesake = declaration.torch and (rank is not None or not declaration.ranks)
+    kept = f"``torch.nn.functional.{name}``" if namesake else f":func:`halfulp.{name}` on tensors"
     options = [f"``{p.name}``" for p in declaration.parameters if p.name in ("ties", "dtype", "nan")]
     record = declaration.record.__name__
     tail = f"; {' and '.join(options)} as :class:`halfulp.{record}`" if options else ", correctly rounded"

@@ -16,13 +16,13 @@ except ImportError as error:
 
 from halfulp.torch import distributed, optim
 from halfulp.torch._bridge import functions
+from halfulp.torch._conv import conv, conv1d, conv2d, conv3d
+from halfulp.torch._conv_transpose import conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch._errors import TorchDTypeError, TorchPolicyError, TorchShapeError
 from halfulp.torch._generated import *
 from halfulp.torch._generated import __all__ as _names
 from halfulp.torch._standard import register as _register_standard
 from halfulp.torch.accumulating import pieces
-from halfulp.torch.conv import conv1d, conv2d, conv3d
-from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
 from halfulp.torch.modules_activation import *
 from halfulp.torch.modules_activation import __all__ as _activations
@@ -44,9 +44,11 @@ __all__ = [
     "TorchDTypeError",
     "TorchPolicyError",
     "TorchShapeError",
+    "conv",
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_transpose",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",

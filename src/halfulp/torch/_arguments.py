@@ -24,6 +24,15 @@ def per_axis(operator: str, name: str, value: Any, ndim: int) -> tuple[int, ...]
     return (value,) * ndim
 
 
+def rank_of(operator: str, name: str, value: Any) -> int:
+    """How many axes a sequence speaks of; an integer does not say."""
+    if isinstance(value, (list, tuple, torch.Size)) and value:
+        return len(value)
+    raise TorchShapeError(
+        operator, f"{name}={value!r}", f"the rank is not known; give one {name} per axis, such as (3, 3)", "W6"
+    )
+
+
 def stride_or_kernel(operator: str, stride: Any, kernel: tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """The stride; None or an empty sequence means the kernel's size."""
     if stride is None or (isinstance(stride, (list, tuple)) and len(stride) == 0):

@@ -17,7 +17,7 @@ from halfulp.functional._source import functions as numpy_functions
 from halfulp.numbers import FORMATS
 from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration_of
 from halfulp.records._missing import INTEGERS, dtype_name
-from halfulp.torch._arguments import check_half_padding, per_axis, remembered, stride_or_kernel
+from halfulp.torch._arguments import check_half_padding, per_axis, rank_of, remembered, stride_or_kernel
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank, check_tensor
 from halfulp.torch._several import Several
@@ -155,12 +155,12 @@ def functions(record: type[Operator]) -> SimpleNamespace:
     """
     declaration, bridge = declaration_of(record), bridge_of(record)
     plain = vars(numpy_functions(record))
-    ranks = {f"{declaration.name}{rank}d": rank for rank in declaration.ranks}
-    ranks = ranks or {declaration.name: declaration.default_rank or 0}
+    ranks: dict[str, int | None] = {f"{declaration.name}{rank}d": rank for rank in declaration.ranks}
+    ranks[declaration.name] = None if ranks else declaration.default_rank or 0
     return SimpleNamespace(**{name: _form(bridge, declaration, plain[name], rank) for name, rank in ranks.items()})
 
 
-def _form(bridge: Any, declaration: Declaration, function: Any, rank: int) -> Any:
+def _form(bridge: Any, declaration: Declaration, function: Any, rank: int | None) -> Any:
     by_field = {p.field: p.name for p in declaration.parameters}
     names = [by_field[field] for field in bridge.fields]
     signature = inspect.signature(function)
@@ -173,7 +173,11 @@ def _form(bridge: Any, declaration: Declaration, function: Any, rank: int) -> An
         bound.apply_defaults()
         given = bound.arguments
         tensors = tuple(given[name] for name in declaration.given)
-        return bridge(rank, tensors, given.get("return_indices", False), *(given[name] for name in names))
+        axes = rank
+        if axes is None:  # the form without a suffix
+            field = str(declaration.rank_field)
+            axes = given[field] if field == "ndim" else rank_of(declaration.name, field, given[field])
+        return bridge(axes, tensors, given.get("return_indices", False), *(given[name] for name in names))
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from halfulp.errors import PolicyError
-from halfulp.torch import conv as _conv
+from halfulp.torch import _conv
 from halfulp.torch._convolution import channel_sum
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._generated import matmul

@@ -46,6 +46,14 @@ def convolve(
     )
 
 
+def spatial_rank(operator: str, weight: Any) -> int:
+    """The rank that a convolution's weight has."""
+    if isinstance(weight, Tensor) and weight.dim() >= 3:
+        return weight.dim() - 2
+    shown = f"shape={tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
+    raise TorchShapeError(operator, f"weight {shown}", "must be a tensor of at least 3 axes", "C2")
+
+
 def _autocast(tensor: Tensor) -> Tensor:
     """PyTorch computes convolutions in autocast's type."""
     return tensor.to(torch.get_autocast_dtype("cpu")) if tensor.dtype.is_floating_point else tensor

@@ -58,20 +58,23 @@ from halfulp.records import Sum
 from halfulp.records import SumPool
 from halfulp.records import Tanh
 from halfulp.records import Unfold
+from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridge_of
 
 __all__ = [
-    "abs", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "elu", "erf",
-    "exp", "expm1", "fold", "gelu", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool1d",
-    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool1d", "global_max_pool2d", "global_max_pool3d",
-    "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm", "hardsigmoid", "hardswish", "hardtanh",
-    "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p", "log_softmax", "lp_pool1d", "lp_pool2d",
-    "lp_pool3d", "matmul", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
-    "mean", "median_pool1d", "median_pool2d", "median_pool3d", "min_pool1d", "min_pool2d", "min_pool3d", "mish",
+    "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "elu", "erf", "exp", "expm1", "fold", "gelu", "global_avg_pool",
+    "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
+    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
+    "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
+    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
+    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
+    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
     "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
-    "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt", "sum", "sum_pool1d",
-    "sum_pool2d", "sum_pool3d", "tanh", "unfold"
+    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
+    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
@@ -140,6 +143,19 @@ def abs(input: Tensor) -> Tensor:
     return output
 
 
+def adaptive_avg_pool(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """:func:`halfulp.adaptive_avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
+
+    >>> import torch
+    >>> adaptive_avg_pool(torch.tensor([[1.0, 2.0, 6.0]]), (2,))
+    tensor([[1.5000, 4.0000]])
+    """
+    output: Tensor = _adaptive_avg_pool(
+        rank_of("adaptive_avg_pool", "output_size", output_size), (input,), False, output_size, dtype, nan
+    )
+    return output
+
+
 def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """``torch.nn.functional.adaptive_avg_pool1d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
@@ -171,6 +187,20 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any, *, dtype: Any = None, n
     """
     output: Tensor = _adaptive_avg_pool(3, (input,), False, output_size, dtype, nan)
     return output
+
+
+def adaptive_max_pool(
+    input: Tensor, output_size: Any, return_indices: bool = False, *, ties: str = "first", nan: str = "propagate"
+) -> Any:
+    """:func:`halfulp.adaptive_max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.AdaptiveMaxPool`.
+
+    >>> import torch
+    >>> adaptive_max_pool(torch.tensor([[1.0, 2.0, 6.0]]), (2,))
+    tensor([[2., 6.]])
+    """
+    return _adaptive_max_pool(
+        rank_of("adaptive_max_pool", "output_size", output_size), (input,), return_indices, output_size, ties, nan
+    )
 
 
 def adaptive_max_pool1d(
@@ -207,6 +237,24 @@ def adaptive_max_pool3d(
     tensor([[[[7.]]]])
     """
     return _adaptive_max_pool(3, (input,), return_indices, output_size, ties, nan)
+
+
+def avg_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, dilation: Any = 1, dtype: Any = None,
+    nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
+
+    >>> import torch
+    >>> avg_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[2.5000, 3.0000, 2.5000]])
+    """
+    output: Tensor = _avg_pool(
+        rank_of("avg_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, ceil_mode,
+        count_include_pad, divisor_override, dilation, dtype, nan
+    )
+    return output
 
 
 def avg_pool1d(
@@ -349,6 +397,19 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     return output
 
 
+def global_avg_pool(
+    input: Tensor, ndim: int, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.global_avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
+
+    >>> import torch
+    >>> global_avg_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
+    tensor([[2.6667]])
+    """
+    output: Tensor = _global_avg_pool(ndim, (input,), False, keepdims, dtype, nan)
+    return output
+
+
 def global_avg_pool1d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_avg_pool1d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
@@ -379,6 +440,17 @@ def global_avg_pool3d(input: Tensor, keepdims: bool = True, *, dtype: Any = None
     tensor([[[[3.5000]]]])
     """
     output: Tensor = _global_avg_pool(3, (input,), False, keepdims, dtype, nan)
+    return output
+
+
+def global_lp_pool(input: Tensor, ndim: int, p: Any, keepdims: bool = True) -> Tensor:
+    """:func:`halfulp.global_lp_pool` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> global_lp_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1, p=2)
+    tensor([[5.4772]])
+    """
+    output: Tensor = _global_lp_pool(ndim, (input,), False, p, keepdims)
     return output
 
 
@@ -415,6 +487,19 @@ def global_lp_pool3d(input: Tensor, p: Any, keepdims: bool = True) -> Tensor:
     return output
 
 
+def global_max_pool(
+    input: Tensor, ndim: int, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.global_max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
+
+    >>> import torch
+    >>> global_max_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
+    tensor([[5.]])
+    """
+    output: Tensor = _global_max_pool(ndim, (input,), False, keepdims, ties, nan)
+    return output
+
+
 def global_max_pool1d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_max_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
 
@@ -445,6 +530,19 @@ def global_max_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all"
     tensor([[[[7.]]]])
     """
     output: Tensor = _global_max_pool(3, (input,), False, keepdims, ties, nan)
+    return output
+
+
+def global_min_pool(
+    input: Tensor, ndim: int, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.global_min_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMinPool`.
+
+    >>> import torch
+    >>> global_min_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
+    tensor([[1.]])
+    """
+    output: Tensor = _global_min_pool(ndim, (input,), False, keepdims, ties, nan)
     return output
 
 
@@ -611,6 +709,23 @@ def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
     return output
 
 
+def lp_pool(
+    input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
+    dilation: Any = 1
+) -> Tensor:
+    """:func:`halfulp.lp_pool` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> lp_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), kernel_size=(2,), norm_type=2, stride=1)
+    tensor([[4.1231, 4.4721, 3.6056]])
+    """
+    output: Tensor = _lp_pool(
+        rank_of("lp_pool", "kernel_size", kernel_size), (input,), False, kernel_size, norm_type, stride, padding,
+        dilation, ceil_mode
+    )
+    return output
+
+
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False, *, padding: Any = 0,
     dilation: Any = 1
@@ -665,6 +780,22 @@ def matmul(input: Tensor, other: Tensor, *, precision: str = "correct") -> Tenso
     return output
 
 
+def max_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False, *, ties: str = "first", nan: str = "propagate"
+) -> Any:
+    """:func:`halfulp.max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MaxPool`.
+
+    >>> import torch
+    >>> max_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[4., 4., 3.]])
+    """
+    return _max_pool(
+        rank_of("max_pool", "kernel_size", kernel_size), (input,), return_indices, kernel_size, stride, padding,
+        dilation, ceil_mode, ties, nan
+    )
+
+
 def max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False, *, ties: str = "first", nan: str = "propagate"
@@ -703,6 +834,22 @@ def max_pool3d(
     tensor([[[[7.]]]])
     """
     return _max_pool(3, (input,), return_indices, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
+
+
+def max_unpool(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Tensor:
+    """:func:`halfulp.max_unpool` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> max_unpool(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]), (2,))
+    tensor([[0., 3., 5., 0.]])
+    """
+    output: Tensor = _max_unpool(
+        rank_of("max_unpool", "kernel_size", kernel_size), (input, indices), False, kernel_size, stride, padding,
+        output_size
+    )
+    return output
 
 
 def max_unpool1d(
@@ -756,6 +903,23 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return output
 
 
+def median_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.median_pool` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
+
+    >>> import torch
+    >>> median_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[2.5000, 3.0000, 2.5000]])
+    """
+    output: Tensor = _median_pool(
+        rank_of("median_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
+        ceil_mode, nan
+    )
+    return output
+
+
 def median_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     *, nan: str = "propagate"
@@ -797,6 +961,22 @@ def median_pool3d(
     """
     output: Tensor = _median_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
     return output
+
+
+def min_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False, *, ties: str = "first", nan: str = "propagate"
+) -> Any:
+    """:func:`halfulp.min_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MinPool`.
+
+    >>> import torch
+    >>> min_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[1., 2., 2.]])
+    """
+    return _min_pool(
+        rank_of("min_pool", "kernel_size", kernel_size), (input,), return_indices, kernel_size, stride, padding,
+        dilation, ceil_mode, ties, nan
+    )
 
 
 def min_pool1d(
@@ -847,6 +1027,23 @@ def mish(input: Tensor) -> Tensor:
     tensor([[-0.3034,  0.0000,  1.9440]])
     """
     output: Tensor = _mish(0, (input,), False)
+    return output
+
+
+def mode_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.mode_pool` on tensors; ``nan`` as :class:`halfulp.ModePool`.
+
+    >>> import torch
+    >>> mode_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[1., 2., 2.]])
+    """
+    output: Tensor = _mode_pool(
+        rank_of("mode_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
+        ceil_mode, nan
+    )
     return output
 
 
@@ -970,6 +1167,23 @@ def silu(input: Tensor) -> Tensor:
     return output
 
 
+def smooth_max_pool(
+    input: Tensor, kernel_size: Any, beta: float, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil_mode: bool = False
+) -> Tensor:
+    """:func:`halfulp.smooth_max_pool` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> smooth_max_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), beta=1.0, stride=1)
+    tensor([[4.0486, 4.1269, 3.3133]])
+    """
+    output: Tensor = _smooth_max_pool(
+        rank_of("smooth_max_pool", "kernel_size", kernel_size), (input,), False, kernel_size, beta, stride, padding,
+        dilation, ceil_mode
+    )
+    return output
+
+
 def smooth_max_pool1d(
     input: Tensor, kernel_size: Any, beta: float, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False
@@ -1054,6 +1268,23 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     tensor([3., 9.])
     """
     output: Tensor = _sum(0, (input,), False, dim, keepdim)
+    return output
+
+
+def sum_pool(
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    *, dtype: Any = None, nan: str = "propagate"
+) -> Tensor:
+    """:func:`halfulp.sum_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
+
+    >>> import torch
+    >>> sum_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
+    tensor([[5., 6., 5.]])
+    """
+    output: Tensor = _sum_pool(
+        rank_of("sum_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
+        ceil_mode, dtype, nan
+    )
     return output
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from halfulp.errors import PolicyError
-from halfulp.torch import conv, conv_transpose
+from halfulp.torch import _conv, _conv_transpose
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._tracing import Bridged
 
@@ -99,7 +99,7 @@ class Conv1d(_Conv, nn.Conv1d):
     Conv1d(3, 8, kernel_size=(5,), stride=(1,), padding=same)
     """
 
-    _home, _function = conv, "conv1d"
+    _home, _function = _conv, "conv1d"
 
 
 class Conv2d(_Conv, nn.Conv2d):
@@ -111,7 +111,7 @@ class Conv2d(_Conv, nn.Conv2d):
     <All keys matched successfully>
     """
 
-    _home, _function = conv, "conv2d"
+    _home, _function = _conv, "conv2d"
 
 
 class Conv3d(_Conv, nn.Conv3d):
@@ -121,7 +121,7 @@ class Conv3d(_Conv, nn.Conv3d):
     Conv3d(1, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1), precision='fast')
     """
 
-    _home, _function = conv, "conv3d"
+    _home, _function = _conv, "conv3d"
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
@@ -132,7 +132,7 @@ class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
     torch.Size([1, 10])
     """
 
-    _home, _function = conv_transpose, "conv_transpose1d"
+    _home, _function = _conv_transpose, "conv_transpose1d"
     _ndim = 1
 
 
@@ -144,7 +144,7 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
     torch.Size([1, 6, 6])
     """
 
-    _home, _function = conv_transpose, "conv_transpose2d"
+    _home, _function = _conv_transpose, "conv_transpose2d"
     _ndim = 2
 
 
@@ -156,5 +156,5 @@ class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
     torch.Size([1, 2, 2, 2])
     """
 
-    _home, _function = conv_transpose, "conv_transpose3d"
+    _home, _function = _conv_transpose, "conv_transpose3d"
     _ndim = 3

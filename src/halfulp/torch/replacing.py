@@ -14,12 +14,12 @@ from torch import nn
 from halfulp.records import ELEMENTWISE
 from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
 from halfulp.torch._calls import watched
+from halfulp.torch._conv import conv1d, conv2d, conv3d
+from halfulp.torch._conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch._covered import OURS
 from halfulp.torch._exact_class import Exact, derived, exact_class, is_parametrized, under_parametrization
 from halfulp.torch._replacement import Replacement
 from halfulp.torch._tracing import Bridged
-from halfulp.torch.conv import conv1d, conv2d, conv3d
-from halfulp.torch.conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch.modules_conv import check_precision
 
 __all__ = ["Replacement", "patched", "replace"]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from halfulp.records import FractionalMaxPool
 from halfulp.torch import _generated
+from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridge_of
 from halfulp.torch._errors import TorchPolicyError
 from halfulp.torch._tracing import Bridged
@@ -17,6 +18,7 @@ __all__ = [
     "MaxUnpool1d",
     "MaxUnpool2d",
     "MaxUnpool3d",
+    "fractional_max_pool",
     "fractional_max_pool2d",
     "fractional_max_pool3d",
 ]
@@ -37,6 +39,25 @@ def _pooled(ndim: int, input: Tensor, kernel: Any, size: Any, ratio: Any, indice
     elif samples.shape != (*planes, ndim):  # PyTorch gives a single image samples of a batch of one
         samples = samples.reshape(*planes, ndim)
     return _fractional(ndim, (input, samples), indices, kernel, size, "first", "propagate")
+
+
+def fractional_max_pool(
+    input: Tensor,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    *,
+    random_samples: Tensor | None = None,
+) -> Any:
+    """:func:`halfulp.fractional_max_pool` on tensors, over the last ``len(kernel_size)`` axes.
+
+    >>> import torch
+    >>> fractional_max_pool(torch.arange(4.0).reshape(1, 4), (2,), (2,), random_samples=torch.zeros(1, 1))
+    tensor([[1., 3.]])
+    """
+    rank = rank_of("fractional_max_pool", "kernel_size", kernel_size)
+    return _pooled(rank, input, kernel_size, output_size, output_ratio, return_indices, random_samples)
 
 
 def fractional_max_pool2d(
@@ -80,6 +101,7 @@ def fractional_max_pool3d(
     return _pooled(3, input, kernel_size, output_size, output_ratio, return_indices, samples)
 
 
+torch.fx.wrap("fractional_max_pool")
 torch.fx.wrap("fractional_max_pool2d")
 torch.fx.wrap("fractional_max_pool3d")
 

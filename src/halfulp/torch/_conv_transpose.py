@@ -11,9 +11,9 @@ from torch import Tensor
 from halfulp.records import ConvTranspose
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
-from halfulp.torch._convolution_arguments import convolve
+from halfulp.torch._convolution_arguments import convolve, spatial_rank
 
-__all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = ["conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -56,6 +56,28 @@ _prepared = remembered(_parameters)
 def _conv_transpose(input: Tensor, weight: Tensor, bias: Tensor | None, ndim: int, *arguments: Any) -> Tensor:
     parameters = (_parameters if torch.compiler.is_compiling() else _prepared)(ndim, *arguments)
     return convolve(f"conv_transpose{ndim}d", ndim, _family.apply, input, weight, bias, parameters)
+
+
+def conv_transpose(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    *,
+    precision: str = "correct",
+) -> Tensor:
+    """:func:`halfulp.conv_transpose` on tensors, over ``weight.dim() - 2`` axes.
+
+    >>> import torch
+    >>> conv_transpose(torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 1, 1, 1, 2))
+    tensor([[[[[1., 1.]]]]])
+    """
+    rank = spatial_rank("conv_transpose", weight)
+    return _conv_transpose(input, weight, bias, rank, stride, padding, output_padding, groups, dilation, precision)
 
 
 def conv_transpose1d(

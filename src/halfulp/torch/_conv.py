@@ -11,10 +11,10 @@ from torch import Tensor
 from halfulp.records import Conv
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
-from halfulp.torch._convolution_arguments import convolve
+from halfulp.torch._convolution_arguments import convolve, spatial_rank
 from halfulp.torch._errors import TorchShapeError
 
-__all__ = ["conv1d", "conv2d", "conv3d"]
+__all__ = ["conv", "conv1d", "conv2d", "conv3d"]
 
 
 @lru_cache(maxsize=1024, typed=True)
@@ -78,6 +78,27 @@ def _conv(
     prepare = _parameters if torch.compiler.is_compiling() else _prepared
     parameters = prepare(ndim, kernel, stride, padding, dilation, groups, precision)
     return convolve(f"conv{ndim}d", ndim, _family.apply, input, weight, bias, parameters)
+
+
+def conv(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    *,
+    precision: str = "correct",
+) -> Tensor:
+    """:func:`halfulp.conv` on tensors, over ``weight.dim() - 2`` axes.
+
+    >>> import torch
+    >>> conv(torch.ones(1, 2, 2, 2, 2), torch.ones(1, 1, 2, 2, 2, 2))
+    tensor([[[[[16.]]]]])
+    """
+    rank = spatial_rank("conv", weight)
+    return _conv(input, weight, bias, stride, padding, dilation, groups, precision, rank)
 
 
 def conv1d(
