@@ -354,3 +354,24 @@ def test_hostile_sizes_are_refused_at_once(label, op_type, inputs, words) -> Non
     started = time.process_time()
     assert_refused(label, op_type, *inputs, words=words, outputs=2 if op_type == "TopK" else 1)
     assert time.process_time() - started < 5
+
+
+def test_integers_without_axes_stay_arrays() -> None:
+    """NumPy gives scalars for arrays without axes; a node after them gets an array."""
+    proto = model(
+        """m (int64 n) => (int64[k] y) <int64 zero = {0}, int64 one = {1}, int64 two = {2}> {
+            half = Div(n, two)
+            y = Range(zero, half, one)
+        }"""
+    )
+    assert halfulp.onnx.load(proto)(np.array(7)).tolist() == [0, 1, 2]
+
+
+def test_a_loop_may_leave_out_its_limit() -> None:
+    proto = model(
+        """m (int64 n, bool go) => (int64 y) {
+        y = Loop<body = b (int64 i, bool c, int64 v) => (bool more, int64 w) {
+            w = Sub(v, one) \n more = Greater(w, one) }>("", go, n)
+    }""".replace("w = Sub", "one = Constant<value_int = 1>() \n w = Sub")
+    )
+    assert halfulp.onnx.load(proto)(np.array(7), np.array(True)) == 1

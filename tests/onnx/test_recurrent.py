@@ -9,6 +9,8 @@ from onnx.reference import ReferenceEvaluator
 import halfulp as hu
 import halfulp.onnx
 from halfulp import ModelError, ops
+from halfulp.onnx.operators import _gates, recurrent
+from halfulp.onnx.operators._gates import Certified, Sums, few_rows
 from tests.onnx.models import node_model
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -111,3 +113,44 @@ def test_attributes_that_are_not_computed_O3_O9() -> None:
     lengths = np.array([7], np.int32)
     with pytest.raises(ModelError, match=r"sequence_lens=\[7\]: must be 1 numbers from 0 to 1 \[O9\]"):
         halfulp.onnx.load(node_model("LSTM", [x, *parts, lengths], hidden_size=2)).run([x, *parts, lengths])
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """float32 numbers of few bits and many sizes, so that sums cancel, meet ties and underflow."""
+    whole = rng.integers(-4, 5, shape).astype(np.float32)
+    return (whole * np.float32(2.0) ** rng.choice([-140, -30, -12, -1, 0, 1, 12, 23], shape)).astype(np.float32)
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("seed", range(12))
+def test_estimated_sums_have_the_bits_of_exact_ones(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    draw = _drawn if seed % 2 else lambda rng, shape: rng.standard_normal(shape).astype(np.float32)
+    x, hidden = draw(rng, (5, 3, 4)), draw(rng, (3, 6))
+    weights, biases = (draw(rng, (7, 4)), draw(rng, (7, 6))), (draw(rng, (7,)), draw(rng, (7,)))
+    if seed == 3:
+        x[2, 1, 0], hidden[0, 2], hidden[2] = np.nan, np.inf, 0
+    if seed == 5:
+        x[...], hidden[...], biases[0][...], biases[1][...] = 0, -0.0, -0.0, -0.0
+    for given in ((), biases[:1], biases):
+        exact, fast = (kind(weights, given, x) for kind in (Sums, Certified))
+        for step in (0, 2, 1, 4):
+            assert fast(step, hidden).tobytes() == exact(step, hidden).tobytes()
+        assert Certified(weights[:1], given, x)(3).tobytes() == Sums(weights[:1], given, x)(3).tobytes()
+        assert Certified(weights[1:], given)(hidden).tobytes() == Sums(weights[1:], given)(hidden).tobytes()
+    wide = draw(rng, (300, 64))
+    row = draw(rng, (1, 64))
+    assert few_rows(row, wide, None).tobytes() == ops.linear(row, wide).tobytes()
+
+
+def test_the_layers_of_float32_are_those_of_exact_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of two steps, and the same layer with sums that are exact from the start."""
+    monkeypatch.setattr(_gates, "_BLOCK", 64)
+    x = np.random.default_rng(6).standard_normal((7, 4, 3)).astype(np.float32)
+    for op_type, more in (("LSTM", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1})):
+        parts = weights(op_type, 2)
+        model = halfulp.onnx.load(node_model(op_type, [x, *parts], hidden_size=2, direction="bidirectional", **more))
+        fast = model.run([x, *parts])[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(recurrent, "sums_for", lambda *values: Sums)
+            assert model.run([x, *parts])[0].tobytes() == fast.tobytes()

@@ -66,11 +66,12 @@ class Call(NamedTuple):
 
 def call_of(op: Conv | ConvTranspose, inputs: Sequence[Maybe]) -> Call:
     """Check the shapes and find the axes of the convolution underneath."""
-    return _call(op, *(None if a is None else a.shape for a in inputs))
+    return call_for(op, *(None if a is None else a.shape for a in inputs))
 
 
 @lru_cache(maxsize=1024)
-def _call(op: Conv | ConvTranspose, *shapes: tuple[int, ...] | None) -> Call:
+def call_for(op: Conv | ConvTranspose, *shapes: tuple[int, ...] | None) -> Call:
+    """The call for inputs of these shapes."""
     x, weight = shapes[0], shapes[1]
     assert x is not None
     assert weight is not None

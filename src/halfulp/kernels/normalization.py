@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -20,19 +21,24 @@ Maybe = np.ndarray[Any, Any] | None
 VALUE, TANGENT, COTANGENT, WEIGHTS = range(4)
 
 
+@lru_cache(maxsize=1024)
+def _plan(op: Any, *shapes: tuple[int, ...] | None) -> tuple[Groups, tuple[int, ...]]:
+    """What depends on the shapes alone, which are checked: the groups, and the weight's shape."""
+    op.output_shape(*shapes)
+    return op.groups_of(shapes[0]), op.weight_shape(shapes[0])
+
+
 class _Call:
     """One normalisation of dense arrays: x, weight, bias, mean and variance, each but x maybe None."""
 
     def __init__(self, op: Any, arrays: Sequence[Maybe]) -> None:
         self.op = op
-        op.output_shape(*(None if a is None else a.shape for a in arrays))
+        self.groups, self.weight_shape = _plan(op, *(None if a is None else a.shape for a in arrays))
         x = arrays[0]
         assert x is not None
         self.arrays = [None if a is None else np.ascontiguousarray(a) for a in arrays]
         self.arrays += [None] * (5 - len(self.arrays))
         self.shape, self.dtype = x.shape, x.dtype
-        self.groups = op.groups_of(x.shape)
-        self.weight_shape = op.weight_shape(x.shape)
         for name, a in zip(("running_mean", "running_var"), self.arrays[3:], strict=True):
             if a is not None:
                 self.arrays[3 if name == "running_mean" else 4] = _same_type(op, name, a, x.dtype)

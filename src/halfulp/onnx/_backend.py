@@ -15,7 +15,7 @@ from halfulp.onnx._model import DEFAULT_LIMIT, Model
 from halfulp.onnx._node import Node
 from halfulp.onnx._program import Scope, Step, build
 from halfulp.onnx._reading import read
-from halfulp.onnx._running import run_step
+from halfulp.onnx._running import run_alone
 from halfulp.onnx.operators import OPERATORS
 
 
@@ -95,7 +95,7 @@ class Backend(BaseBackend):
             raise ModelError(parsed.label, f"{len(inputs)} inputs", f"must be {len(names)}", "O7")
         values = {"": None, **{name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}}
         scope = Scope(opset, None, parsed.limit, OPERATORS, {})
-        outputs = run_step(Step(parsed, build(parsed, node, scope)), values)
+        outputs = run_alone(Step(parsed, build(parsed, node, scope)), values)
         results: tuple[Any, ...] = namedtupledict("Outputs", parsed.outputs)(*outputs)
         return results
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -35,41 +36,56 @@ class Memory:
         """Count a value that outlives the run: an input."""
         array = strip(value)
         if array is not None:
-            root = _root(array)
+            root = root_of(array)
             self._owned.append(root)  # so that its identity is not given to another array
             self.add("model", "inputs", value)
             self._uses[id(root)] += 1
 
     def held_elsewhere(self, array: NDArray[Any]) -> None:
         """Know an array that the model holds and has counted already."""
-        self._uses[id(_root(array))] = self._uses.get(id(_root(array)), 0) + 1
+        self._uses[id(root_of(array))] = self._uses.get(id(root_of(array)), 0) + 1
+
+    def known(self, uses: dict[int, int]) -> None:
+        """Know all arrays that the model holds, by :func:`uses_of`."""
+        self._uses.update(uses)
 
     def add(self, owner: str, argument: str, value: Any) -> None:
         """Count a new value, and refuse it if there are too many bytes now."""
-        array = strip(value)
+        array = value if type(value) is np.ndarray else strip(value)
         if not isinstance(array, np.ndarray):
             return
-        root = _root(array)
-        uses = self._uses.get(id(root), 0)
-        self._uses[id(root)] = uses + 1
+        root = array if array.base is None else root_of(array)
+        key = id(root)
+        uses = self._uses.get(key, 0)
+        self._uses[key] = uses + 1
         if uses == 0:
             self.live += bytes_of(root)
-        if self.live > self.limit:
-            rule = f"all values in use take {self.live} bytes, which is more than max_bytes={self.limit}"
-            raise ModelError(owner, argument, rule, "O6")
+            if self.live > self.limit:
+                rule = f"all values in use take {self.live} bytes, which is more than max_bytes={self.limit}"
+                raise ModelError(owner, argument, rule, "O6")
 
     def drop(self, value: Any) -> None:
         """A value that no later node needs."""
-        array = strip(value)
+        array = value if type(value) is np.ndarray else strip(value)
         if not isinstance(array, np.ndarray):
             return
-        root = _root(array)
-        uses = self._uses.get(id(root), 0)
+        root = array if array.base is None else root_of(array)
+        key = id(root)
+        uses = self._uses.get(key, 0)
         if uses > 1:
-            self._uses[id(root)] = uses - 1
+            self._uses[key] = uses - 1
         elif uses == 1:
-            del self._uses[id(root)]
+            del self._uses[key]
             self.live -= 0 if self._keeps else bytes_of(root)
+
+
+def uses_of(arrays: Iterable[NDArray[Any]]) -> dict[int, int]:
+    """How often each memory is used by arrays that a model holds: once to have it, and once as a value of a run."""
+    uses: dict[int, int] = {}
+    for array in arrays:
+        key = id(root_of(array))
+        uses[key] = uses.get(key, 0) + 2
+    return uses
 
 
 def bytes_of(array: NDArray[Any]) -> int:
@@ -84,7 +100,7 @@ def bytes_of(array: NDArray[Any]) -> int:
     return int(min(array.nbytes, reach + array.itemsize))
 
 
-def _root(array: NDArray[Any]) -> NDArray[Any]:
+def root_of(array: NDArray[Any]) -> NDArray[Any]:
     """The array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base

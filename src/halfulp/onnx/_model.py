@@ -11,10 +11,10 @@ import numpy as np
 from halfulp.autograd.traced import Traced, is_traced, strip
 from halfulp.errors import ModelError
 from halfulp.numbers import is_float, plain
-from halfulp.onnx._memory import Memory, in_use
-from halfulp.onnx._program import Input, Program, Step
+from halfulp.onnx._memory import Memory, in_use, root_of, uses_of
+from halfulp.onnx._program import Input, Program, Step, planned
 from halfulp.onnx._reading import read
-from halfulp.onnx._running import last_uses, lift, run_steps
+from halfulp.onnx._running import lift, run_steps
 from halfulp.onnx._tensors import check_size
 
 DEFAULT_LIMIT = 1 << 32
@@ -43,7 +43,8 @@ class Model:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._last_use = last_uses(program)
+        self._plan = planned(program.steps, program.outputs)
+        self._uses = uses_of(program.constants.values())
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -89,20 +90,36 @@ class Model:
             memory.hold(value)
         before = in_use.set(memory.live)
         try:
-            return self._outputs(given, inputs, memory, watch)
+            with np.errstate(all="ignore"):  # IEEE arithmetic: overflow is infinity, 0/0 is NaN
+                return self._outputs(given, inputs, memory, watch)
         finally:
             in_use.reset(before)
 
     def _outputs(self, given: dict[str, Any], inputs: Sequence[Any], memory: Memory, watch: Any) -> tuple[Any, ...]:
         program = self._program
-        values: dict[str, Any] = {"": None, **given}
+        values: dict[str, Any] = {"": None, **program.constants, **given}
+        memory.known(self._uses)
         lifted = any(strip(value).dtype == object for value in given.values())
-        for name, constant in program.constants.items():
-            memory.held_elsewhere(constant)
-            values[name] = lift(memory, "model", name, constant) if lifted else constant
-            memory.add("model", f"constant {name!r}", values[name])
-        run_steps(program, values, memory, lifted, self._last_use, watch)
-        return tuple(_own(values[name], inputs, program, memory) for name in program.outputs)
+        if lifted:
+            for name, constant in program.constants.items():
+                values[name] = lift(memory, "model", name, constant)
+                memory.add("model", f"constant {name!r}", values[name])
+        run_steps(self._plan, values, memory, lifted, watch)
+        return tuple(self._own(values[name], inputs, memory) for name in program.outputs)
+
+    def _own(self, value: Any, inputs: Sequence[Any], memory: Memory) -> Any:
+        """An output that shares no memory with an input or a constant of the model."""
+        if not isinstance(value, np.ndarray):
+            return value
+        shared = id(root_of(value)) in self._uses or any(
+            np.may_share_memory(value, other) for other in inputs if isinstance(other, np.ndarray)
+        )
+        if value.flags.writeable and not shared:
+            return value
+        check_size("model", "output", value.shape, value.dtype, memory.limit, memory.live)
+        owned = value.copy()
+        memory.add("model", "output", owned)
+        return owned
 
 
 def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Model:
@@ -141,19 +158,6 @@ def _accepted(declared: Input, value: Any, sizes: dict[str, int]) -> Any:
     if isinstance(array, np.ndarray) and not dtype.isnative:
         return array.astype(dtype.newbyteorder("="))
     return array
-
-
-def _own(value: Any, inputs: Sequence[Any], program: Program, memory: Memory) -> Any:
-    """An output that shares no memory with an input or a constant of the model."""
-    if not isinstance(value, np.ndarray):
-        return value
-    others = [a for a in (*inputs, *program.constants.values()) if isinstance(a, np.ndarray)]
-    if value.flags.writeable and not any(np.may_share_memory(value, other) for other in others):
-        return value
-    check_size("model", "output", value.shape, value.dtype, memory.limit, memory.live)
-    owned = value.copy()
-    memory.add("model", "output", owned)
-    return owned
 
 
 def _shape_text(shape: tuple[int | str | None, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +137,15 @@ class Node:
 
         ``scratch`` is what the operator needs besides, in bytes per element of the output.
         """
-        check_size(self.label, "output", shape, np.dtype(like.dtype), self.limit, in_use.get(), scratch)
+        dtype = like.dtype
+        if dtype.hasobject or prod(shape) * (dtype.itemsize + scratch) + in_use.get() > self.limit or len(shape) > 32:
+            check_size(self.label, "output", shape, np.dtype(dtype), self.limit, in_use.get(), scratch)
 
     def same_types(self, *values: Any) -> None:
         """All inputs of one element type: NumPy would promote, ONNX does not."""
         first = values[0].dtype
         for value in values:
-            if value is not None and value.dtype != first:
+            if value is not None and value.dtype is not first and value.dtype != first:
                 types = sorted({str(v.dtype) for v in values if v is not None})
                 raise self.refusal(f"element types {types}", "must be one type", "O9")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,8 @@ class Program(NamedTuple):
     """The bytes of all initializers and constants."""
 
 
-class Subgraph(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Subgraph:
     """The graph of an attribute, or the body of a function: steps that also use values of the surrounding graph."""
 
     inputs: tuple[str, ...]
@@ -57,6 +59,36 @@ class Subgraph(NamedTuple):
     constants: dict[str, NDArray[Any]]
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
+
+    @cached_property
+    def plan(self) -> tuple[Line, ...]:
+        """The steps with the names that they read, make and use last."""
+        return planned(self.steps, self.outputs)
+
+
+class Line(NamedTuple):
+    """A step, the names of all values that it reads and makes, and of those that nothing needs after it."""
+
+    step: Step
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    last: tuple[str, ...]
+
+
+def planned(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[Line, ...]:
+    """What is the same in every run of some steps."""
+    last: dict[str, int] = {}
+    for position, step in enumerate(steps):
+        node = step.node
+        last.update(dict.fromkeys((n for n in (*node.inputs, *node.captured, *node.outputs) if n), position))
+    drop: dict[int, list[str]] = {}
+    for name, position in last.items():
+        if name not in outputs:
+            drop.setdefault(position, []).append(name)
+    return tuple(
+        Line(step, (*step.node.inputs, *step.node.captured), tuple(step.node.outputs), tuple(drop.get(position, ())))
+        for position, step in enumerate(steps)
+    )
 
 
 @dataclass(frozen=True)
@@ -218,7 +250,7 @@ def _check_counts(node: Node) -> None:
         ("inputs", node.inputs, schema.min_input, schema.max_input),
         ("outputs", node.outputs, schema.min_output, schema.max_output),
     ):
-        if not least <= len(names) <= most or not all(names[:least]):
+        if not least <= len(names) <= most or (what == "outputs" and not all(names[:least])):
             raise node.refusal(f"{what}={names}", f"there must be from {least} to {most}", "O9")
     for position, name in enumerate(node.inputs):
         declared = schema.inputs[min(position, len(schema.inputs) - 1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,56 +12,49 @@ from halfulp.errors import HalfulpError, ModelError
 from halfulp.numbers import exact, is_float
 from halfulp.onnx._memory import Memory, in_use
 from halfulp.onnx._node import Node
-from halfulp.onnx._program import Program, Step, Subgraph
+from halfulp.onnx._program import Line, Step, Subgraph
 from halfulp.onnx._tensors import check_size
 
 SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0}
 """Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
-
-
-def last_uses(graph: Program | Subgraph) -> dict[int, list[str]]:
-    """Position of a step -> the values that nothing needs after it."""
-    last: dict[str, int] = {}
-    for position, step in enumerate(graph.steps):
-        node = step.node
-        last.update(dict.fromkeys((n for n in (*node.inputs, *node.captured, *node.outputs) if n), position))
-    drop: dict[int, list[str]] = {}
-    for name, position in last.items():
-        if name not in graph.outputs:
-            drop.setdefault(position, []).append(name)
-    return drop
+_SHAPED = {*SCRATCH, "Reshape", "Flatten"}
 
 
 def run_steps(
-    graph: Program | Subgraph,
+    plan: Sequence[Line],
     values: dict[str, Any],
     memory: Memory,
     lifted: bool,
-    drop: dict[int, list[str]],
     watch: Callable[[int, Step, Sequence[Any]], None] | None = None,
 ) -> None:
     """Run every step on ``values``, which gains what they make and loses what no later step needs."""
-    for position, step in enumerate(graph.steps):
+    for position, (step, reads, makes, last) in enumerate(plan):
         in_use.set(memory.live)
-        outputs = run_step(step, values)
-        for name, value in zip(step.node.outputs, outputs, strict=False):
+        outputs = run_step(step, [values[name] for name in reads])
+        for name, value in zip(makes, outputs, strict=False):
             if lifted:
                 value = lift(memory, step.node.label, name, value)
-            memory.add(step.node.label, f"output {name!r}", value)
+            memory.add(step.node.label, name, value)
             values[name] = value
         if watch is not None:
             watch(position, step, outputs)
-        for name in drop.get(position, ()):
+        for name in last:
             memory.drop(values.pop(name))
 
 
-def run_step(step: Step, values: dict[str, Any]) -> tuple[Any, ...]:
+def run_alone(step: Step, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """One node's outputs, from values by name."""
+    with np.errstate(all="ignore"):
+        return run_step(step, [values[name] for name in (*step.node.inputs, *step.node.captured)])
+
+
+def run_step(step: Step, arguments: list[Any]) -> tuple[Any, ...]:
     """One node's outputs; whatever goes wrong is an error that names the node."""
-    node = step.node
-    arguments = [values[name] for name in (*node.inputs, *node.captured)]
-    _check_room(step, arguments)
+    node, function = step
+    if node.operator in _SHAPED:
+        _check_room(step, arguments)
     try:
-        outputs = step.function(*arguments)
+        outputs = function(*arguments)
     except ModelError:
         raise
     except HalfulpError as error:
@@ -71,7 +64,10 @@ def run_step(step: Step, values: dict[str, Any]) -> tuple[Any, ...]:
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         shapes = [None if a is None else tuple(a.shape) for a in arguments]
         raise node.refusal(f"input shapes={shapes}", str(error), "O9") from error
-    return outputs if isinstance(outputs, tuple) else (outputs,)
+    if type(outputs) is np.ndarray:
+        return (outputs,)
+    made = outputs if isinstance(outputs, tuple) else (outputs,)
+    return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in made)
 
 
 def run_subgraph(node: Node, graph: Subgraph, inputs: Iterable[Any], captured: Iterable[Any]) -> tuple[Any, ...]:
@@ -89,7 +85,7 @@ def run_subgraph(node: Node, graph: Subgraph, inputs: Iterable[Any], captured: I
         memory.held_elsewhere(constant)
         values[name] = lift(memory, node.label, name, constant) if lifted else constant
     try:
-        run_steps(graph, values, memory, lifted, last_uses(graph))
+        run_steps(graph.plan, values, memory, lifted)
         return tuple(values[name] for name in graph.outputs)
     finally:
         in_use.set(before)

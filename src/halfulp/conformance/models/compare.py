@@ -16,7 +16,7 @@ from halfulp.errors import ModelError
 from halfulp.onnx._model import DEFAULT_LIMIT
 from halfulp.onnx._program import Step
 from halfulp.onnx._reading import program_of
-from halfulp.onnx._running import run_step
+from halfulp.onnx._running import run_alone
 from halfulp.records import Array
 
 __all__ = ["NodeResult", "compare_nodes", "first_beyond"]
@@ -103,7 +103,7 @@ def compare_nodes(
 
 def _results(step: Step, values: dict[str, Any]) -> Iterable[NodeResult]:
     try:
-        outputs = run_step(step, values)
+        outputs = run_alone(step, values)
     except ModelError as error:
         if any(values[name] is None for name in step.node.inputs if name):
             raise ModelError(step.node.label, "inputs", f"the runtime gives none: {error}", "O7") from error

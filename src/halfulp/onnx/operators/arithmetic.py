@@ -16,14 +16,15 @@ from halfulp.autograd.traced import is_traced, strip
 from halfulp.numbers import exact, float_format, is_float
 from halfulp.onnx._nearest import odd_sum, on_grid
 from halfulp.onnx._node import Node
-from halfulp.onnx.operators.elementwise import Clip, _binary
+from halfulp.onnx.operators._plain import together
+from halfulp.onnx.operators.elementwise import Clip, binary
 from halfulp.onnx.operators.movement import where
 from halfulp.records import GlobalAvgPool, SumPool
 
 
 def sub(node: Node) -> Callable[..., Any]:
     """Sub, with the broadcasting of Add."""
-    return _binary(node, lambda x, y: np.subtract(x, y) if x.dtype.kind in "iu" else ops.sub(x, y))
+    return binary(node, lambda x, y: np.subtract(x, y) if x.dtype.kind in "iu" else ops.sub(x, y), np.subtract)
 
 
 def div(node: Node) -> Callable[..., Any]:
@@ -39,7 +40,7 @@ def div(node: Node) -> Callable[..., Any]:
             inexact = (quotient * y != x) & ((x < 0) != (y < 0))
             return quotient + inexact.astype(quotient.dtype)
 
-    return _binary(node, divide)
+    return binary(node, divide, np.divide)
 
 
 def mod(node: Node) -> Callable[..., Any]:
@@ -66,7 +67,7 @@ def extreme(largest: bool) -> Callable[[Node], Callable[..., Any]]:
     def builder(node: Node) -> Callable[..., Any]:
         def two(x: Any, y: Any) -> Any:
             a, b = strip(x), strip(y)
-            node.fits(np.broadcast_shapes(a.shape, b.shape), a)
+            node.fits(together(a.shape, b.shape), a)
             first = (a >= b) if largest else (a <= b)
             chosen = np.asarray(first, dtype=np.bool_) | np.asarray(a != a, dtype=np.bool_)
             return where(chosen, x, y)
@@ -232,6 +233,8 @@ def hard_sigmoid(node: Node) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         kind = strip(x).dtype
+        if kind == np.float32 and type(x) is np.ndarray:  # a product of 48 bits, and a sum with an odd last bit
+            return np.clip(line(x), 0, 1).astype(np.float32)
         if kind.itemsize == 2:  # the attributes are float32 numbers, which a half type does not hold
             short = Slope(
                 "hard_sigmoid",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+from halfulp.kernels._convolution import Call, call_for
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import floats
 from halfulp.onnx.operators._window import window
 from halfulp.records import Conv, ConvTranspose
 
@@ -14,11 +17,17 @@ def conv(node: Node) -> Callable[..., Any]:
     """Conv. The rank and the kernel's size are the weight's; kernel_shape, if given, must agree with it."""
     kernel, shared, groups = node.integers("kernel_shape"), window(node), node.integer("group", 1)
 
+    @lru_cache(maxsize=64)
+    def planned(*shapes: tuple[int, ...] | None) -> tuple[Conv, Call]:
+        """What depends on the shapes alone."""
+        op = Conv(_rank(node, kernel, *shapes[:2]), shared.stride, shared.padding, shared.dilation, groups)
+        return op, call_for(op, *shapes)
+
     def run(x: Any, weight: Any, bias: Any = None) -> Any:
-        ndim = _check(node, kernel, x, weight, bias)
-        op = Conv(ndim, shared.stride, shared.padding, shared.dilation, groups)
-        node.fits(op.output_shape(x.shape, weight.shape, None if bias is None else bias.shape), x)
-        return op(x, weight, bias)
+        node.same_types(x, weight, bias)
+        op, call = planned(x.shape, weight.shape, None if bias is None else bias.shape)
+        node.fits(call.output_shape, x)
+        return call.push([(x, weight)], bias) if floats(x, weight, bias) else op(x, weight, bias)
 
     return run
 
@@ -31,7 +40,8 @@ def conv_transpose(node: Node) -> Callable[..., Any]:
     upper = shared.padding == "same"
 
     def run(x: Any, weight: Any, bias: Any = None) -> Any:
-        ndim = _check(node, kernel, x, weight, bias)
+        node.same_types(x, weight, bias)
+        ndim = _rank(node, kernel, x.shape, weight.shape)
         added = extra or (0,) * ndim
         op = ConvTranspose(ndim, shared.stride, 0, added, shared.dilation, groups)
         sizes = wanted
@@ -71,16 +81,15 @@ def _padding_for(
     return tuple(padding), tuple(added)
 
 
-def _check(node: Node, kernel: tuple[int, ...] | None, x: Any, weight: Any, bias: Any) -> int:
-    """The rank, after the checks that ONNX adds to the record's own."""
-    node.same_types(x, weight, bias)
-    ndim = len(weight.shape) - 2
-    if ndim < 1 or len(x.shape) != ndim + 2:
+def _rank(node: Node, kernel: tuple[int, ...] | None, x: Any, weight: Any) -> int:
+    """The rank, after the checks of the shapes that ONNX adds to the record's own."""
+    ndim = len(weight) - 2
+    if ndim < 1 or len(x) != ndim + 2:
         raise node.refusal(
-            f"input shape={tuple(x.shape)}, weight shape={tuple(weight.shape)}",
+            f"input shape={tuple(x)}, weight shape={tuple(weight)}",
             "must both have the same number of spatial axes after two others",
             "O9",
         )
-    if kernel is not None and kernel != tuple(weight.shape[2:]):
-        raise node.refusal(f"kernel_shape={kernel}", f"must be {tuple(weight.shape[2:])}, the weight's")
+    if kernel is not None and kernel != tuple(weight[2:]):
+        raise node.refusal(f"kernel_shape={kernel}", f"must be {tuple(weight[2:])}, the weight's")
     return ndim

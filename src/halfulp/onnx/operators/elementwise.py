@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,24 +15,29 @@ from halfulp.autograd import TapeOperator, apply, ops
 from halfulp.autograd.operators._base import LinearMap, PullbackRule
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import direct, floats, ieee, together
+from halfulp.records import Hardtanh, Relu
 
 
 def relu(node: Node) -> Callable[..., Any]:
     """Relu; its derivative at 0 is 0."""
-    return lambda x: ops.relu(x)
+    return direct(Relu())
 
 
 def add(node: Node) -> Callable[..., Any]:
     """Add, with NumPy's broadcasting; before operator set 7 the broadcasting is an attribute."""
-    return _binary(node, ops.add)
+    return binary(node, ops.add, np.add)
 
 
 def mul(node: Node) -> Callable[..., Any]:
     """Mul, as Add."""
-    return _binary(node, ops.mul)
+    return binary(node, ops.mul, np.multiply)
 
 
-def _binary(node: Node, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def binary(
+    node: Node, function: Callable[[Any, Any], Any], ufunc: Callable[[Any, Any], Any] | None = None
+) -> Callable[..., Any]:
+    """A function of two inputs that are broadcast together; NumPy's own for its own float types."""
     legacy = node.opset < 7
     broadcast = legacy and node.flag("broadcast")
     axis = node.integer("axis", -1) if legacy and node.has("axis") else None
@@ -43,11 +50,11 @@ def _binary(node: Node, function: Callable[[Any, Any], Any]) -> Callable[..., An
             after = len(x.shape) - (axis % len(x.shape)) - len(y.shape)
             y = ops.reshape(y, (*y.shape, *(1,) * max(0, after)))
         try:
-            shape = np.broadcast_shapes(x.shape, y.shape)
+            shape = together(x.shape, y.shape)
         except ValueError as error:
             raise node.refusal(f"input shapes={x.shape} and {y.shape}", "must broadcast together", "O9") from error
         node.fits(shape, x)
-        return function(x, y)
+        return function(x, y) if ufunc is None or not ieee(x, y) else ufunc(x, y)
 
     return run
 
@@ -110,15 +117,26 @@ def clip(node: Node) -> Callable[..., Any]:
         least, most = node.number("min", -largest), node.number("max", largest)
 
         def run_legacy(x: Any) -> Any:
-            return apply(Clip(_bound(node, "min", least, x), _bound(node, "max", most, x)), x)
+            bounds = _bound(node, "min", least, x), _bound(node, "max", most, x)
+            function = _between(*map(float, bounds)) if floats(x) else None
+            return apply(Clip(*bounds), x) if function is None else function(x)
 
         return run_legacy
 
     def run(x: Any, low: Any = None, high: Any = None) -> Any:
         node.same_types(x, low, high)
-        return apply(Clip(_scalar(node, "min", low), _scalar(node, "max", high)), x)
+        bounds = _scalar(node, "min", low), _scalar(node, "max", high)
+        bounded = bounds[0] is not None and bounds[1] is not None and floats(x)
+        function = _between(*map(float, bounds)) if bounded else None
+        return apply(Clip(*bounds), x) if function is None else function(x)
 
     return run
+
+
+@lru_cache(maxsize=256)
+def _between(low: float, high: float) -> Callable[..., Any] | None:
+    """The record that clips, for bounds that it takes."""
+    return direct(Hardtanh(low, high)) if -math.inf < low <= high < math.inf and (low != 0 or high != 0) else None
 
 
 def _scalar(node: Node, name: str, value: Any) -> Any:

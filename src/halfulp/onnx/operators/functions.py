@@ -10,26 +10,25 @@ import numpy as np
 from halfulp.autograd import apply, ops
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import direct
 from halfulp.onnx.operators.movement import where
 from halfulp.records import ElementwiseOperator, Elu, Gelu, Pow, Softplus
 
 
 def of(record: type[ElementwiseOperator]) -> Callable[[Node], Callable[..., Any]]:
     """The builder of a function without attributes."""
-    op = record()
-    return lambda node: lambda x: apply(op, x)
+    function = direct(record())
+    return lambda node: function
 
 
 def elu(node: Node) -> Callable[..., Any]:
     """Elu with its alpha."""
-    op = Elu(node.number("alpha", 1.0))
-    return lambda x: apply(op, x)
+    return direct(Elu(node.number("alpha", 1.0)))
 
 
 def softplus(node: Node) -> Callable[..., Any]:
     """Softplus, which has no threshold in ONNX: for every float beyond the one here it is x."""
-    op = Softplus(1.0, 1e6)
-    return lambda x: apply(op, x)
+    return direct(Softplus(1.0, 1e6))
 
 
 def gelu(node: Node) -> Callable[..., Any]:
@@ -37,8 +36,7 @@ def gelu(node: Node) -> Callable[..., Any]:
     approximate = node.text("approximate", "none")
     if approximate not in ("none", "tanh"):
         raise node.refusal(f"approximate={approximate!r}", "must be 'none' or 'tanh'")
-    op = Gelu(approximate)
-    return lambda x: apply(op, x)
+    return direct(Gelu(approximate))
 
 
 def power(node: Node) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from halfulp.autograd import ops
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._gates import are_few, few_rows
 
 
 def matmul(node: Node) -> Callable[..., Any]:
@@ -45,6 +46,8 @@ def gemm(node: Node) -> Callable[..., Any]:
         simple = alpha == 1.0 and beta == 1.0 and a.dtype.kind not in "iu"
         if simple and (c is None or c.shape in ((shape[1],), (1, shape[1]))):
             node.fits(shape, a)
+            if are_few(a, b, c):
+                return few_rows(a, b.T, None if c is None else c.reshape(-1))
             return ops.linear(a, ops.transpose(b), None if c is None else ops.reshape(c, (shape[1],)))
         out = _scaled(node, "alpha", alpha, _product(node, a, b))
         return out if c is None else ops.add(out, _scaled(node, "beta", beta, c))
@@ -64,6 +67,8 @@ def _product(node: Node, a: Any, b: Any) -> Any:
     node.fits((*leading, *rows, *columns), a)
     if a.dtype.kind in "iu":
         return np.matmul(a, b)
+    if are_few(a, b):
+        return few_rows(a.reshape(-1, a.shape[-1]), b.T, None).reshape(*a.shape[:-1], b.shape[1])
     return ops.matmul(a, b)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.autograd import apply
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import direct
 from halfulp.records import BatchNorm
 
 
@@ -24,7 +24,7 @@ def batch_normalization(node: Node) -> Callable[..., Any]:
         raise node.refusal("is_test=0", "only inference with given statistics is computed")
     if sum(name != "" for name in node.outputs) > 1:
         raise node.refusal(f"outputs={node.outputs[1:]}", "only inference with given statistics is computed")
-    op = BatchNorm(eps=epsilon)
+    function = direct(BatchNorm(eps=epsilon))
 
     def run(x: Any, scale: Any, shift: Any, mean: Any, variance: Any) -> Any:
         node.same_types(x, scale, shift, mean, variance)
@@ -35,6 +35,6 @@ def batch_normalization(node: Node) -> Callable[..., Any]:
             if not isinstance(statistic, np.ndarray):
                 raise node.refusal(name, "the statistics are constants: no derivative is taken in them", "O9")
         node.fits(tuple(x.shape), x)
-        return apply(op, x, scale, shift, mean, variance)
+        return function(x, scale, shift, mean, variance)
 
     return run

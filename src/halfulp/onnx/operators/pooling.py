@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from halfulp.autograd.traced import strip
 from halfulp.dispatch import indices as winners
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import direct
 from halfulp.onnx.operators._window import check_rank, kernel_shape, window
 from halfulp.records import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
 
@@ -66,7 +68,12 @@ def average_pool(node: Node) -> Callable[..., Any]:
 
 def global_average_pool(node: Node) -> Callable[..., Any]:
     """GlobalAveragePool over all axes after the first two."""
-    return lambda x: GlobalAvgPool(spatial_rank(node, x))(x)
+    return lambda x: _global_average(spatial_rank(node, x))(x)
+
+
+@lru_cache(maxsize=8)
+def _global_average(ndim: int) -> Callable[..., Any]:
+    return direct(GlobalAvgPool(ndim))
 
 
 def global_max_pool(node: Node) -> Callable[..., Any]:

@@ -75,7 +75,7 @@ def _check_integer(node: Node, dtype: np.dtype[Any]) -> None:
 
 def _per_axis(node: Node, x: Any, scale: Any, zero: Any, axis: int, block: int) -> tuple[Any, Any]:
     """Scale and zero point as they meet the input: one for all, one along an axis, or one for every block."""
-    if zero is not None and zero.shape != scale.shape:
+    if zero is not None and zero.shape != scale.shape and not zero.size == scale.size == 1:
         raise node.refusal(f"zero point shape={zero.shape}", f"must be {scale.shape}", "O9")
     if scale.size == 1 and block == 0:
         return scale.reshape(()), None if zero is None else zero.reshape(())

@@ -13,12 +13,19 @@ from halfulp.autograd import apply, ops
 from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._gates import sums_for
 from halfulp.onnx.operators._moving import integers
+from halfulp.onnx.operators._plain import direct, ieee
 from halfulp.onnx.operators.elementwise import Clip
 from halfulp.onnx.operators.movement import where
+from halfulp.records import Relu, Sigmoid, Tanh
 
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-_FUNCTIONS: dict[str, Callable[[Any], Any]] = {"sigmoid": ops.sigmoid, "tanh": ops.tanh, "relu": ops.relu}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "sigmoid": direct(Sigmoid()),
+    "tanh": direct(Tanh()),
+    "relu": direct(Relu()),
+}
 
 State = tuple[Any, ...]
 
@@ -37,8 +44,8 @@ class Layer:
 
     def run(
         self,
-        prepare: Callable[[Any, Any, Any], Any],
-        cell: Callable[[Layer, int, Any, State, Any, Any], State],
+        prepare: Callable[[Any, Any, Any, Any], Any],
+        cell: Callable[[Layer, int, int, State, Any, Any], State],
         x: Any,
         weights: Sequence[Any],
         lengths: Any,
@@ -66,6 +73,7 @@ class Layer:
                 rule = f"must be {(count, batch, self.hidden)}"
                 raise node.refusal(f"initial state shape={tuple(state.shape)}", rule, "O9")
         node.fits((steps, count, batch, self.hidden), x)
+        node.fits((rows, size + self.hidden), w, 16)
         taken = self._lengths(lengths, steps, batch)
         outputs, finals = [], []
         for way, backward in enumerate(self.directions):
@@ -96,15 +104,17 @@ class Layer:
         w, r, b, extra = (None if v is None else ops.index(v, way) for v in weights)
         rows = self.gates * self.hidden
         biases = () if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
-        sums = prepare(w, r, biases)
+        sums = prepare(w, r, biases, x)
         outputs = []
+        whole = min(lengths, default=0)
         for step in range(x.shape[0]):
-            running = np.array([step < n for n in lengths])[:, None]
-            new = cell(self, way, ops.index(x, step), state, sums, extra)
-            if not running.all():
+            new = cell(self, way, step, state, sums, extra)
+            shown = new[0]
+            if step >= whole:
+                running = np.array([step < n for n in lengths], dtype=np.bool_)[:, None]
                 new = tuple(where(running, a, old) for a, old in zip(new, state, strict=True))
+                shown = where(running, new[0], full((), strip(new[0]), 0))
             state = new
-            shown = new[0] if running.all() else where(running, new[0], full((), strip(new[0]), 0))
             outputs.append(ops.reshape(shown, (1, *shown.shape)))
         return (ops.concatenate(outputs, 0) if outputs else None), state
 
@@ -128,26 +138,8 @@ def _ordered(x: Any, order: NDArray[np.int64] | None) -> Any:
     return x if order is None else ops.index(x, (order, np.arange(order.shape[1])[None, :]))
 
 
-class Sums:
-    """All products and biases of some gates as one sum, rounded once; the weights are put together once a sequence."""
-
-    def __init__(self, weights: Sequence[Any], biases: Sequence[Any]) -> None:
-        rows = list(weights)
-        self._ones = len(biases) > 1
-        if self._ones:  # the second bias goes as a weight of ones
-            rows.append(ops.reshape(biases[1], (*biases[1].shape, 1)))
-        self._weight = ops.concatenate(rows, 1)
-        self._bias = biases[0] if biases else None
-
-    def __call__(self, *parts: Any) -> Any:
-        columns = list(parts)
-        if self._ones:
-            columns.append(full((parts[0].shape[0], 1), strip(parts[0]), 1))
-        return ops.linear(ops.concatenate(columns, 1), self._weight, self._bias)
-
-
-def _together(w: Any, r: Any, biases: Any) -> Sums:
-    return Sums((w, r), biases)
+def _together(w: Any, r: Any, biases: Any, x: Any) -> Any:
+    return sums_for(w, r, x)((w, r), biases, x)
 
 
 def _layer(node: Node, gates: int, defaults: tuple[str, ...]) -> Layer:
@@ -172,26 +164,36 @@ def _layer(node: Node, gates: int, defaults: tuple[str, ...]) -> Layer:
 
 
 def _gates(values: Any, count: int, hidden: int) -> list[Any]:
+    if type(values) is np.ndarray:
+        return [values[:, i * hidden : (i + 1) * hidden] for i in range(count)]
     return [ops.index(values, (slice(None), slice(i * hidden, (i + 1) * hidden))) for i in range(count)]
+
+
+def _add(x: Any, y: Any) -> Any:
+    return np.add(x, y) if ieee(x, y) else ops.add(x, y)
+
+
+def _mul(x: Any, y: Any) -> Any:
+    return np.multiply(x, y) if ieee(x, y) else ops.mul(x, y)
 
 
 def lstm(node: Node) -> Callable[..., Any]:
     """LSTM, with peepholes."""
     layer, joined = _layer(node, 4, ("Sigmoid", "Tanh", "Tanh")), node.flag("input_forget")
 
-    def cell(layer: Layer, way: int, x: Any, state: State, sums: Sums, peep: Any) -> State:
+    def cell(layer: Layer, way: int, step: int, state: State, sums: Any, peep: Any) -> State:
         hidden, memory = state
         f, g, h = layer.functions[way]
-        i_gate, o_gate, f_gate, c_gate = _gates(sums(x, hidden), 4, layer.hidden)
+        i_gate, o_gate, f_gate, c_gate = _gates(sums(step, hidden), 4, layer.hidden)
         peeps = [None] * 3 if peep is None else _cells(peep, layer.hidden)
 
         def gate(value: Any, peephole: Any, held: Any) -> Any:
-            return f(layer.clipped(value if peephole is None else ops.add(value, ops.mul(held, _row(peephole, held)))))
+            return f(layer.clipped(value if peephole is None else _add(value, _mul(held, _row(peephole, held)))))
 
         enter = gate(i_gate, peeps[0], memory)
         keep = ops.sub(full((), strip(enter), 1), enter) if joined else gate(f_gate, peeps[2], memory)
-        new = ops.add(ops.mul(keep, memory), ops.mul(enter, g(layer.clipped(c_gate))))
-        return ops.mul(gate(o_gate, peeps[1], new), h(new)), new
+        new = _add(_mul(keep, memory), _mul(enter, g(layer.clipped(c_gate))))
+        return _mul(gate(o_gate, peeps[1], new), h(new)), new
 
     def run(
         x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None, c: Any = None, p: Any = None
@@ -216,23 +218,24 @@ def gru(node: Node) -> Callable[..., Any]:
     """GRU; the reset gate works on the hidden state, or with linear_before_reset on its products."""
     layer, late = _layer(node, 3, ("Sigmoid", "Tanh")), node.flag("linear_before_reset")
 
-    def prepare(w: Any, r: Any, biases: Any) -> tuple[Callable[..., Any], ...]:
+    def prepare(w: Any, r: Any, biases: Any, x: Any) -> tuple[Callable[..., Any], ...]:
+        sums = sums_for(w, r, x)
         two, three = slice(0, 2 * layer.hidden), slice(2 * layer.hidden, 3 * layer.hidden)
-        first = Sums([ops.index(v, two) for v in (w, r)], [ops.index(b, two) for b in biases])
+        first = sums([ops.index(v, two) for v in (w, r)], [ops.index(b, two) for b in biases], x)
         own, held = (ops.index(v, three) for v in (w, r))
         last = [ops.index(b, three) for b in biases]
         if late:
-            return first, Sums((own,), last[:1]), Sums((held,), last[1:])
-        return first, Sums((own, held), last)
+            return first, sums((own,), last[:1], x), sums((held,), last[1:])
+        return first, sums((own, held), last, x)
 
-    def cell(layer: Layer, way: int, x: Any, state: State, sums: Any, extra: Any) -> State:
+    def cell(layer: Layer, way: int, step: int, state: State, sums: Any, extra: Any) -> State:
         (hidden,) = state
         f, g = layer.functions[way]
-        update, reset = (f(layer.clipped(v)) for v in _gates(sums[0](x, hidden), 2, layer.hidden))
-        held = ops.mul(reset, sums[2](hidden) if late else hidden)
-        new = g(layer.clipped(ops.add(sums[1](x), held) if late else sums[1](x, held)))
+        update, reset = (f(layer.clipped(v)) for v in _gates(sums[0](step, hidden), 2, layer.hidden))
+        held = _mul(reset, sums[2](hidden) if late else hidden)
+        new = g(layer.clipped(_add(sums[1](step), held) if late else sums[1](step, held)))
         rest = ops.sub(full((), strip(update), 1), update)
-        return (ops.add(ops.mul(rest, new), ops.mul(update, hidden)),)
+        return (_add(_mul(rest, new), _mul(update, hidden)),)
 
     def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
         return layer.run(prepare, cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]
@@ -244,9 +247,9 @@ def rnn(node: Node) -> Callable[..., Any]:
     """RNN: one sum and one function a step."""
     layer = _layer(node, 1, ("Tanh",))
 
-    def cell(layer: Layer, way: int, x: Any, state: State, sums: Sums, extra: Any) -> State:
+    def cell(layer: Layer, way: int, step: int, state: State, sums: Any, extra: Any) -> State:
         (f,) = layer.functions[way]
-        return (f(layer.clipped(sums(x, state[0]))),)
+        return (f(layer.clipped(sums(step, state[0]))),)
 
     def run(x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None) -> Any:
         return layer.run(_together, cell, x, (w, r, b), lens, (h,))[: len(node.outputs)]

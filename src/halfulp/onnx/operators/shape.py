@@ -45,7 +45,7 @@ def reshape(node: Node) -> Callable[..., Any]:
     allow_zero = node.flag("allowzero")
 
     def run(x: Any, shape: Any) -> Any:
-        wanted = [int(size) for size in node.concrete(shape, "shape")]
+        wanted = node.concrete(shape, "shape").tolist()
         if not allow_zero:
             for axis, size in enumerate(wanted):
                 if size == 0:
@@ -54,6 +54,8 @@ def reshape(node: Node) -> Callable[..., Any]:
                     wanted[axis] = x.shape[axis]
         if any(size < -1 for size in wanted):
             raise node.refusal(f"shape={wanted}", "every size must be >= -1", "O9")
+        if type(x) is np.ndarray and math.prod(wanted) == x.size and -1 not in wanted:
+            return x.reshape(wanted)
         return ops.reshape(x, wanted)
 
     return run

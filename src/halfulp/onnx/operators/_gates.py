@@ -1,0 +1,128 @@
+"""The sums of recurrent gates: products and biases as one sum, rounded once.
+
+For float32 arrays the products are estimated in float64, those of the inputs for many steps at once. A product of two
+float32 numbers is exact there, so the error of the sum of n of them is at most n * 2**-53 times the sum of their
+magnitudes, in any order; by Cauchy and Schwarz that sum is at most the product of the norms. Where both ends of the
+interval round to the same float32, that is the answer. The rest is summed exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from halfulp.autograd import ops
+from halfulp.autograd.scalars import full
+from halfulp.autograd.traced import strip
+
+_BLOCK = 1 << 21
+"""How many float64 sums of inputs are kept at a time."""
+
+
+class Sums:
+    """All products and biases of some gates as one sum, rounded once; the weights are put together once a sequence.
+
+    The first part of a call is the number of a step, if ``sequence`` (steps, batch, size) is given.
+    """
+
+    def __init__(self, weights: Sequence[Any], biases: Sequence[Any], sequence: Any = None) -> None:
+        self._sequence = sequence
+        rows = list(weights)
+        self._ones = len(biases) > 1
+        if self._ones:  # the second bias goes as a weight of ones
+            rows.append(ops.reshape(biases[1], (*biases[1].shape, 1)))
+        self._weight = ops.concatenate(rows, 1)
+        self._bias = biases[0] if biases else None
+
+    def __call__(self, *parts: Any) -> Any:
+        columns = list(parts)
+        if self._sequence is not None:
+            columns[0] = ops.index(self._sequence, columns[0])
+        if self._ones:
+            columns.append(full((columns[0].shape[0], 1), strip(columns[0]), 1))
+        return ops.linear(ops.concatenate(columns, 1), self._weight, self._bias)
+
+
+class Certified:
+    """Sums of float32 arrays, with the same bits as :class:`Sums`."""
+
+    def __init__(self, weights: Sequence[Any], biases: Sequence[Any], sequence: Any = None) -> None:
+        self._given, self._biases, self._sequence = weights, biases, sequence
+        self._wide = [np.asarray(weight, dtype=np.float64).T for weight in weights]
+        self._norms = [np.sqrt(np.einsum("ij,ij->j", wide, wide)) for wide in self._wide]
+        wide_biases = [bias.astype(np.float64) for bias in biases]
+        self._start: Any = sum(wide_biases, np.float64(0))
+        self._magnitude: Any = sum(map(np.abs, wide_biases), np.float64(0))
+        terms = sum(weight.shape[1] for weight in weights) + len(biases)
+        self._unit = (terms + 8) * 2.0**-53 * (1 + 2.0**-20)
+        self._block: tuple[int, int, Any, Any] = (0, 0, None, None)
+
+    def __call__(self, *parts: Any) -> NDArray[np.float32]:
+        total, magnitude = self._start, self._magnitude
+        held: Sequence[Any] = parts
+        if self._sequence is not None:
+            products, norms = self._inputs(parts[0])
+            total, magnitude = total + products, magnitude + norms[:, None] * self._norms[0]
+            held = parts[1:]
+        skipped = len(self._wide) - len(held)
+        for part, wide, norms in zip(held, self._wide[skipped:], self._norms[skipped:], strict=True):
+            state = part.astype(np.float64)
+            total = total + state @ wide
+            magnitude = magnitude + _norms(state)[:, None] * norms
+        error = magnitude * self._unit
+        low: NDArray[np.float32] = (total - error).astype(np.float32)
+        high = (total + error).astype(np.float32)
+        decided = (low.view(np.int32) == high.view(np.int32)) & (magnitude > 0) & np.isfinite(magnitude)
+        if not decided.all():
+            self._decide(low, np.argwhere(~decided), parts)
+        return low
+
+    def _inputs(self, step: int) -> tuple[Any, Any]:
+        """The products of one step's inputs and the norms of these, from a block of steps."""
+        first, end, products, norms = self._block
+        if not first <= step < end:
+            batch, columns = self._sequence.shape[1], self._wide[0].shape[1]
+            first, end = step, min(len(self._sequence), step + max(1, _BLOCK // max(1, batch * columns)))
+            rows = self._sequence[first:end].astype(np.float64)
+            norms = np.sqrt(np.einsum("ijk,ijk->ij", rows, rows))
+            products = (rows.reshape(-1, rows.shape[2]) @ self._wide[0]).reshape(end - first, batch, columns)
+            self._block = first, end, products, norms
+        return products[step - first], norms[step - first]
+
+    def _decide(self, out: NDArray[np.float32], places: NDArray[Any], parts: Sequence[Any]) -> None:
+        """The sums at these places, exactly."""
+        sequence = None if self._sequence is None else self._sequence[parts[0]]
+        for row in np.unique(places[:, 0]):
+            columns = places[places[:, 0] == row, 1]
+            inputs = [part[row : row + 1] for part in (parts if sequence is None else (sequence, *parts[1:]))]
+            weights = [weight[columns] for weight in self._given]
+            out[row, columns] = Sums(weights, [bias[columns] for bias in self._biases])(*inputs)[0]
+
+
+def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+
+
+def few_rows(x: NDArray[np.float32], weight: NDArray[np.float32], bias: Any) -> NDArray[np.float32]:
+    """A linear layer on few rows, whose time is that of reading the weight: (rows, in), (out, in) and (out,)."""
+    step = max(1, _BLOCK // 8 // max(1, weight.shape[1]))
+    out = np.empty((len(x), len(weight)), np.float32)
+    for first in range(0, len(weight), step):
+        some = slice(first, first + step)
+        out[:, some] = Certified((weight[some],), () if bias is None else (bias[some],))(x)
+    return out
+
+
+def are_few(x: Any, weight: Any, bias: Any = None) -> bool:
+    """Whether :func:`few_rows` is the faster way for a matrix and a weight."""
+    plain = all(v is None or (type(v) is np.ndarray and v.dtype == np.float32) for v in (x, weight, bias))
+    return plain and weight.ndim == 2 and 0 < x.size <= 2 * x.shape[-1] and weight.size >= 1 << 14
+
+
+def sums_for(*values: Any) -> Callable[..., Any]:
+    """The class whose sums fit these values."""
+    plain = all(v is None or (type(v) is np.ndarray and v.dtype == np.float32) for v in values)
+    return Certified if plain else Sums
