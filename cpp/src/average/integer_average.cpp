@@ -13,11 +13,12 @@
 #include "halfulp/parallel.hpp"
 #include "exact/round.hpp"
 #include "average/line_windows.hpp"
+#include "base/stream_kernels.hpp"
 
 namespace halfulp {
 namespace {
 
-constexpr Index kChunk = 4096;  // outputs of a row that are done at once
+constexpr Index kChunk = 8192;  // outputs of a row that are done at once
 
 // The limits of an integer type as magnitudes: values lie in [-below, above].
 struct Limits {
@@ -213,6 +214,8 @@ struct Problem {
   const IntegerRows* rows = nullptr;  // null: 64-bit integers
   Index sum_bytes = 8;
   bool contained = false;  // every mean fits the output type
+  Index next = 0;          // bytes from the rows of an output to those of the next outer one
+  bool stream = false;     // the arrays are larger than the caches
   bool quick = false;      // sums are below 2^51 and divisors below 2^26
 };
 
@@ -309,7 +312,8 @@ class Worker {
     if (p_.contained && p_.in_type == p_.out_type && p_.inner == 1 && chunk.runs.size() == 1 &&
         run.taps == 2 && row.step == 1 && run.stride == 2 && (count == 1 || count == 2 || count == 4) &&
         chunk.shares.size() == 1 && s_.window.counted * chunk.shares.front().counted == 2 * count) {
-      select_integer_kernels().pairs[position_of(p_.in_type)](s_.rows.data(), count, target, end - begin);
+      select_integer_kernels().pairs[position_of(p_.in_type)](s_.rows.data(), count, target, end - begin, p_.stream,
+                                                                p_.chunks.size() == 1 ? p_.next : 0);
       return -1;
     }
     if (p_.rows == nullptr) return compute_wide(chunk, cells, target);
@@ -419,6 +423,8 @@ void arrange(Problem& p, std::vector<LineWindows> lines, Index item, Index out_i
     lines.pop_back();
   }
   p.outer = std::move(lines);
+  if (!p.outer.empty() && p.outer.back().outputs > 1)
+    p.next = (p.outer.back().first_of(1) - p.outer.back().first_of(0)) * p.outer.back().in_stride;
 }
 
 // Sums fit a width if the largest of them does; 64-bit integers have their own way.
@@ -494,6 +500,7 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
   p.out_type = out.dtype;
   p.divisor = divisor;
   p.contained = divisor == 0;
+  p.stream = in.count() * static_cast<Index>(item_size(in.dtype)) >= kStreamBytes;
   choose_sums(p, cells);
   if (divisor <= -(Index{1} << 26) || divisor >= (Index{1} << 26)) p.quick = false;
   Index outer = 1;
@@ -507,7 +514,7 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
     Worker worker(p);
     unsigned calls = 0;
     for (Index i = begin; i < end; ++i) {
-      if (work > 4096) poll_interrupts();
+      if (work > (Index{1} << 18)) poll_interrupts();
       else poll_interrupts_seldom(calls);
       const Chunk& chunk = p.chunks[static_cast<std::size_t>(i % chunks)];
       const Index found = worker.run(i / chunks, chunk);
@@ -520,6 +527,7 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
       Index known = wrong.load();
       while (flat < known && !wrong.compare_exchange_weak(known, flat)) {}
     }
+    if (p.stream) select_stream_kernels().finish();
   });
   const Index first = wrong.load();
   return first == std::numeric_limits<Index>::max() ? -1 : first;

@@ -26,8 +26,9 @@ struct IntegerKernels {
   // By element type (int8, int16, int32, uint8, uint16, uint32) and width of the sums (16, 32, 64); null if too narrow.
   IntegerRows rows[6][3];
   // out[i] = the mean of rows[r][2 i] and rows[r][2 i + 1] over 1, 2 or 4 rows, as T; by element type, int64 and uint64
-  // last.
-  void (*pairs[8])(const void* const* rows, std::int64_t count, void* out, std::int64_t n);
+  // last. streams: past the caches. next: how many bytes further the rows of the next call are, if not 0.
+  void (*pairs[8])(const void* const* rows, std::int64_t count, void* out, std::int64_t n, bool streams,
+                   std::int64_t next);
   // Sums of 64-bit integers in two parts: value = high * 2^32 + low, low < 2^32 for every term.
   void (*split)(const void* const* rows, std::int64_t count, bool is_signed, std::int64_t* high, std::int64_t* low,
                 std::int64_t n);

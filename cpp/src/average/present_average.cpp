@@ -10,6 +10,7 @@
 #include "exact/quotients.hpp"
 #include "exact/round.hpp"
 #include "average/line_windows.hpp"
+#include "base/stream_kernels.hpp"
 
 namespace halfulp {
 namespace {
@@ -152,7 +153,8 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
   const Rows lines = rows_of(axes, counting.include_pad, x, y);
   const LineWindows& row = lines.row;
   if (row.in_stride != 4 || row.out_stride != 4) return false;
-  const bool sum = counting.divisor == 1;
+  const bool sum = counting.divisor == 1, streams = x.count() * 4 >= kStreamBytes;
+  const auto pairs = select_present_kernels().pairs[sum ? 1 : 0];
   for_rows(lines.outer, row.outputs * cells, [&](const OuterWindow& window, Index, auto& numbers, auto&) {
     constexpr Index block = 256;
     const float* rows[4];
@@ -163,7 +165,7 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
       for (std::size_t r = 0; r < window.rows.size(); ++r)
         rows[r] = reinterpret_cast<const float*>(x.data + window.rows[r]) + 2 * o;
       const auto count = static_cast<Index>(window.rows.size());
-      if (!select_present_kernels().pairs(rows, count, sum, out, unsure, n)) continue;
+      if (!pairs(rows, count, out, unsure, n, streams)) continue;
       for (Index i = 0; i < n; ++i) {
         if (unsure[i] == 0) continue;
         numbers.clear();
@@ -173,6 +175,7 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
         out[i] = mean_of<float>(numbers, false, sum ? 1 : static_cast<Index>(numbers.size()));
       }
     }
+    if (streams) select_stream_kernels().finish();
   });
   return true;
 }

@@ -103,6 +103,37 @@ inline V in_order(const V& v) {
   return v;
 }
 
+// Unsigned integers narrowed to U, which holds them; in an order that in_order mends.
+template <class U, class V>
+inline auto narrowed(const V& a, const V& b) {
+  using Narrow = Vector<U, sizeof(V)>;
+#if defined(HALFULP_X86)
+  using Register = typename lanes::RegisterOf<sizeof(V)>::type;
+  if constexpr (sizeof(U) == 1)
+    return reinterpret<Narrow>(lanes::pack_words(reinterpret<Register>(a), reinterpret<Register>(b)));
+#if defined(__AVX2__)
+  if constexpr (sizeof(U) == 2)
+    return reinterpret<Narrow>(lanes::pack_doubles(reinterpret<Register>(a), reinterpret<Register>(b)));
+#endif
+#endif
+  return phase_of_two<0>(reinterpret<Narrow>(a), reinterpret<Narrow>(b));
+}
+
+// The sums of items 2 i and 2 i + 1 of unsigned integers, as integers of twice their width.
+template <class V>
+inline auto sums_of_neighbours(const V& v) {
+  using U = lane_type<V>;
+  using Wide = std::make_unsigned_t<typename IntOfSize<2 * sizeof(U)>::type>;
+  using Words = Vector<Wide, sizeof(V)>;
+#if defined(__AVX2__)
+  if constexpr (sizeof(U) == 1 && sizeof(V) == 32)
+    return reinterpret<Words>(_mm256_maddubs_epi16(reinterpret<__m256i>(v), _mm256_set1_epi8(1)));
+#endif
+  constexpr int bits = 8 * static_cast<int>(sizeof(U));
+  const Words words = reinterpret<Words>(v);
+  return Words((words & static_cast<Wide>(static_cast<U>(~U{0}))) + (words >> bits));
+}
+
 // Items Phase, Phase + 2, ... of two vectors put together.
 template <int Phase, class V>
 inline V deinterleaved2(const V& a, const V& b) {

@@ -65,6 +65,46 @@ inline Vector<float> narrow(const Doubles& low, const Doubles& high) {
   return part<0, Vector<float>>(to_floats(low), to_floats(high), std::make_integer_sequence<int, 2 * kWide>{});
 }
 
+using HalfInts = Vector<std::int32_t, kVectorBytes / 2>;
+inline HalfInts low_half(const Vector<std::int32_t>& v) {
+  return part<0, HalfInts>(v, v, std::make_integer_sequence<int, kWide>{});
+}
+inline HalfInts high_half(const Vector<std::int32_t>& v) {
+  return part<kWide, HalfInts>(v, v, std::make_integer_sequence<int, kWide>{});
+}
+inline Doubles widen_low(const Vector<std::int32_t>& v) { return __builtin_convertvector(low_half(v), Doubles); }
+inline Doubles widen_high(const Vector<std::int32_t>& v) { return __builtin_convertvector(high_half(v), Doubles); }
+
+// Elements of a table of eight by the lanes of the first and of the second half of `index`, which are below eight.
+inline void look_up(const double (&table)[8], const Vector<std::int32_t>& index, Doubles& low, Doubles& high) {
+#if defined(HALFULP_ISA_avx512)
+  const __m512d all = _mm512_loadu_pd(table);
+  using Wide = Vector<std::int64_t>;
+  const auto first = reinterpret<__m512i>(__builtin_convertvector(low_half(index), Wide));
+  const auto second = reinterpret<__m512i>(__builtin_convertvector(high_half(index), Wide));
+  low = reinterpret<Doubles>(_mm512_maskz_permutexvar_pd(0xff, first, all));
+  high = reinterpret<Doubles>(_mm512_maskz_permutexvar_pd(0xff, second, all));
+#elif defined(HALFULP_ISA_avx2)
+  // The halves of all doubles, looked up apart; interleaving within parts of 16 bytes puts them together.
+  const auto four = [&](int at) { return _mm256_loadu_ps(reinterpret_cast<const float*>(table + at)); };
+  const auto words = [&](__m256 even_or_odd) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even_or_odd), 0xd8));
+  };
+  const __m256 lower = words(_mm256_shuffle_ps(four(0), four(4), 0x88));
+  const __m256 upper = words(_mm256_shuffle_ps(four(0), four(4), 0xdd));
+  const __m256i lanes = _mm256_permute4x64_epi64(reinterpret<__m256i>(index), 0xd8);
+  const __m256 lower_words = _mm256_permutevar8x32_ps(lower, lanes);
+  const __m256 upper_words = _mm256_permutevar8x32_ps(upper, lanes);
+  low = reinterpret<Doubles>(_mm256_unpacklo_ps(lower_words, upper_words));
+  high = reinterpret<Doubles>(_mm256_unpackhi_ps(lower_words, upper_words));
+#else
+  for (int i = 0; i < kWide; ++i) {
+    low[i] = table[index[i]];
+    high[i] = table[index[kWide + i]];
+  }
+#endif
+}
+
 inline Doubles load_doubles(const double* x) { return load(x); }
 inline Doubles load_doubles(const float* x) {
 #if defined(HALFULP_X86) && !defined(__AVX2__)

@@ -11,21 +11,27 @@ namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 // The target is aligned.
+template <class V>
+inline void stream(void* target, const V& v) {
 #if defined(HALFULP_ISA_avx512)
-inline void stream_vector(void* target, const void* v) {
-  _mm512_stream_si512(static_cast<__m512i*>(target), _mm512_loadu_si512(v));
-}
-#elif defined(HALFULP_ISA_avx2)
-inline void stream_vector(void* target, const void* v) {
-  _mm256_stream_si256(static_cast<__m256i*>(target), _mm256_loadu_si256(static_cast<const __m256i*>(v)));
-}
-#elif defined(HALFULP_STREAMS)
-inline void stream_vector(void* target, const void* v) {
-  _mm_stream_si128(static_cast<__m128i*>(target), _mm_loadu_si128(static_cast<const __m128i*>(v)));
-}
-#else
-inline void stream_vector(void* target, const void* v) { std::memcpy(target, v, kVectorBytes); }
+  if constexpr (sizeof v == 64) return _mm512_stream_si512(static_cast<__m512i*>(target), reinterpret<__m512i>(v));
 #endif
+#if defined(HALFULP_ISA_avx512) || defined(HALFULP_ISA_avx2)
+  if constexpr (sizeof v == 32) return _mm256_stream_si256(static_cast<__m256i*>(target), reinterpret<__m256i>(v));
+#endif
+#if defined(HALFULP_STREAMS)
+  if constexpr (sizeof v == 16) return _mm_stream_si128(static_cast<__m128i*>(target), reinterpret<__m128i>(v));
+#endif
+  std::memcpy(target, &v, sizeof v);
+}
+// What must follow before others see what was streamed, or before it is written once more.
+inline void finish_stream() {
+#if defined(HALFULP_STREAMS)
+  _mm_sfence();
+#endif
+}
+
+inline void stream_vector(void* target, const void* v) { stream(target, load(static_cast<const std::uint8_t*>(v))); }
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -148,10 +148,51 @@ void check_halves_of_floats() {
               lanes<double, kVectorBytes>([&](int i) { return sum_at(i + half); })));
 }
 
+// Sums of neighbours, and numbers that fit half their width.
+template <class U, int Bytes>
+void check_neighbours() {
+  using Wide = std::make_unsigned_t<typename IntOfSize<2 * sizeof(U)>::type>;
+  constexpr int n = kLanes<U, Bytes>;
+  auto row = items<U>(2 * n);
+  row[0] = row[1] = row[2] = std::numeric_limits<U>::max();
+  const auto at = [&](int i) { return row[static_cast<std::size_t>(i)]; };
+  const auto sums = sums_of_neighbours(load<U, Bytes>(row.data()));
+  CHECK(holds(sums, lanes<Wide, Bytes>([&](int i) { return Wide{at(2 * i)} + Wide{at(2 * i + 1)}; })));
+  const auto wide = [&](int start) {
+    std::vector<Wide> all;
+    for (int i = 0; i < n / 2; ++i) all.push_back(at(start + i));
+    return load<Wide, Bytes>(all.data());
+  };
+  CHECK(holds(in_order(narrowed<U>(wide(0), wide(n / 2))), std::vector<U>(row.begin(), row.begin() + n)));
+}
+template <class U>
+void check_neighbours_of() {
+  check_neighbours<U, 16>();
+  if constexpr (kVectorBytes >= 32) check_neighbours<U, 32>();
+  if constexpr (kVectorBytes >= 64) check_neighbours<U, 64>();
+}
+
+void check_look_up() {
+  static constexpr double table[8] = {-0.5, 1.0, 1.0 / 3, -7e300, 5e-324, 1.0 / 7, 0.1, 1e9};
+  constexpr int half = kLanes<double>;
+  for (int shift = 0; shift < 8; ++shift) {
+    const auto index = [&](int i) { return (3 * i + shift) % 8; };
+    Doubles low, high;
+    look_up(table, load(lanes<std::int32_t, kVectorBytes>(index).data()), low, high);
+    CHECK(holds(low, lanes<double, kVectorBytes>([&](int i) { return table[index(i)]; })));
+    CHECK(holds(high, lanes<double, kVectorBytes>([&](int i) { return table[index(half + i)]; })));
+  }
+  const auto whole = load(items<std::int32_t>(kLanes<std::int32_t>).data());
+  CHECK(holds(widen_low(whole), lanes<double, kVectorBytes>([](int i) { return item<std::int32_t>(i); })));
+  CHECK(holds(widen_high(whole), lanes<double, kVectorBytes>([](int i) { return item<std::int32_t>(half + i); })));
+}
+
+template <int Bytes>
 void check_stream() {
-  alignas(64) float target[kLanes<float>] = {};
-  const auto source = items<float>(kLanes<float>);
-  stream_vector(target, source.data());
+  alignas(64) float target[kLanes<float, Bytes>] = {};
+  const auto source = items<float>(kLanes<float, Bytes>);
+  stream(target, load<float, Bytes>(source.data()));
+  finish_stream();
   CHECK(std::memcmp(target, source.data(), sizeof target) == 0);
 }
 
@@ -238,7 +279,13 @@ void check_all() {
   check_masks<float>();
   check_masks<double>();
   check_halves_of_floats();
-  check_stream();
+  check_neighbours_of<std::uint8_t>();
+  check_neighbours_of<std::uint16_t>();
+  check_neighbours_of<std::uint32_t>();
+  check_look_up();
+  check_stream<16>();
+  if constexpr (kVectorBytes >= 32) check_stream<32>();
+  check_stream<kVectorBytes>();
   check_doubles();
 }
 

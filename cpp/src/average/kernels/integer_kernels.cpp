@@ -1,10 +1,10 @@
 // Exact sums and means of integers, most of them as plain loops that every compiler vectorises.
 #include "average/integer_kernels.hpp"
 
-#include <cstring>
 #include <type_traits>
 
 #include "simd/deinterleave.hpp"
+#include "simd/stream.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -152,59 +152,88 @@ void widen(const void* from, int64_t* __restrict out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(sums[i]);
 }
 
-// The sum of the two halves of a word: which of them comes first in memory does not matter.
-template <class T>
-struct Pair;
-template <> struct Pair<std::int8_t> { using Word = std::int16_t; };
-template <> struct Pair<std::uint8_t> { using Word = std::uint16_t; };
-template <> struct Pair<std::int16_t> { using Word = std::int32_t; };
-template <> struct Pair<std::uint16_t> { using Word = std::uint32_t; };
-template <> struct Pair<std::int32_t> { using Word = std::int64_t; };
-template <> struct Pair<std::uint32_t> { using Word = std::uint64_t; };
+// Means of pairs of neighbours in 1, 2 or 4 rows: of 2^shift cells.
+template <int Rows>
+inline constexpr int kPairShift = Rows == 1 ? 1 : Rows == 2 ? 2 : 3;
 
+// Signed numbers are moved up by half their range, which is even: the mean moves with them.
 template <class T>
-inline typename Pair<T>::Word sum_of_halves(const T* at) {
-  using Word = typename Pair<T>::Word;
-  using Unsigned = std::make_unsigned_t<Word>;
-  constexpr int bits = 8 * static_cast<int>(sizeof(T));
-  Word word;
-  std::memcpy(&word, at, sizeof word);
-  const Word low = static_cast<Word>(static_cast<Word>(static_cast<Unsigned>(word) << bits) >> bits);
-  return static_cast<Word>(low + static_cast<Word>(word >> bits));
-}
+inline constexpr auto kMove =
+    static_cast<std::make_unsigned_t<T>>(std::is_signed_v<T> ? std::uint64_t{1} << (8 * sizeof(T) - 1) : 0);
 
-template <class T, int Rows>
-void pairs_of(const void* const* rows, void* to, int64_t n) {
-  using Word = typename Pair<T>::Word;
-  const T* a = static_cast<const T*>(rows[0]);
-  const T* b = static_cast<const T*>(rows[Rows > 1 ? 1 : 0]);
-  const T* c = static_cast<const T*>(rows[Rows > 2 ? 2 : 0]);
-  const T* d = static_cast<const T*>(rows[Rows > 2 ? 3 : 0]);
-  T* __restrict out = static_cast<T*>(to);
-  constexpr int shift = Rows == 1 ? 1 : Rows == 2 ? 2 : 3;
-  for (int64_t i = 0; i < n; ++i) {
-    Word sum = sum_of_halves(a + 2 * i);
-    if constexpr (Rows > 1) sum = static_cast<Word>(sum + sum_of_halves(b + 2 * i));
-    if constexpr (Rows > 2) sum = static_cast<Word>(sum + sum_of_halves(c + 2 * i) + sum_of_halves(d + 2 * i));
-    out[i] = static_cast<T>(halves(sum, shift));
+// Large arrays often begin 16 bytes past a cache line: then every load of 64 bytes meets two lines.
+inline constexpr int kPairBytes = kVectorBytes < 32 ? kVectorBytes : 32;
+template <class U>
+using PairVector = Vector<U, kPairBytes>;
+template <class U>
+inline constexpr int64_t kPairLanes = kLanes<U, kPairBytes>;
+
+// Makes n outputs: `vector(i)` those from i on that fill a vector, `one(i)` a single one. The last vector may overlap
+// with the one before.
+template <class U, class MakeVector, class MakeOne>
+inline void for_outputs(U* out, int64_t n, bool streams, MakeVector vector, MakeOne one) {
+  constexpr int64_t lanes = kPairLanes<U>;
+  if (n < lanes) {
+    for (int64_t i = 0; i < n; ++i) out[i] = one(i);
+    return;
   }
+  int64_t i = 0;
+  if (streams) {
+    const auto past = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(out) % kPairBytes);
+    if (past != 0) store(out, vector(0));
+    i = past == 0 ? 0 : (kPairBytes - past) / static_cast<int64_t>(sizeof(U));
+    for (; i + lanes <= n; i += lanes) stream(out + i, vector(i));
+  } else {
+    for (; i + lanes <= n; i += lanes) store(out + i, vector(i));
+  }
+  if (i < n) store(out + n - lanes, vector(n - lanes));
 }
 
-template <class T>
-void pairs(const void* const* rows, int64_t count, void* out, int64_t n) {
-  if (count == 1) pairs_of<T, 1>(rows, out, n);
-  else if (count == 2) pairs_of<T, 2>(rows, out, n);
-  else pairs_of<T, 4>(rows, out, n);
+inline constexpr int64_t kAhead = 512;  // bytes that are asked for before they are read
+
+// Asks for cells that are read soon, two vectors of each row.
+template <int Rows, class U>
+inline void prefetch_rows(const U* const* rows, int64_t at) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(U)), ahead = kAhead / static_cast<int64_t>(sizeof(U));
+  for (int r = 0; r < Rows; ++r)
+    for (int64_t k = 0; k < 2 * kPairLanes<U>; k += line) prefetch_line(rows[r] + at + k + ahead);
 }
 
-// Means of 2^shift integers of 64 bits. The sum of their parts above the last `shift` bits fits, since the mean does,
-// and so does that of these bits. Signed numbers are moved up by 2^63, which is even: the mean moves with them.
-template <class T, int Rows>
-void wide_pairs_of(const T* const* rows, T* out, int64_t n) {
-  using U = std::uint64_t;
-  constexpr int shift = Rows == 1 ? 1 : Rows == 2 ? 2 : 3;
+// Sums of up to eight cells fit words of twice their width.
+template <class U, U Move, int Rows>
+void narrow_pairs(const U* const* rows, U* out, int64_t n, bool streams) {
+  using Wide = std::make_unsigned_t<typename IntOfSize<2 * sizeof(U)>::type>;
+  using Sums = PairVector<Wide>;
+  constexpr int shift = kPairShift<Rows>;
+  const auto cells = [&](int r, int64_t at) {
+    return sums_of_neighbours(PairVector<U>(load<U, kPairBytes>(rows[r] + at) ^ Move));
+  };
+  const auto mean = [&](int64_t at) {
+    Sums sum = cells(0, at);
+    for (int r = 1; r < Rows; ++r) sum += cells(r, at);
+    sum += ((sum >> shift) & Wide{1}) + static_cast<Wide>((1 << shift) / 2 - 1);  // see halves
+    return Sums(sum >> shift);
+  };
+  const auto vector = [&](int64_t i) {
+    prefetch_rows<Rows>(rows, 2 * i);
+    const Sums low = mean(2 * i), high = mean(2 * i + kPairLanes<U>);  // in the order of memory
+    return PairVector<U>(in_order(narrowed<U>(low, high)) ^ Move);
+  };
+  for_outputs(out, n, streams, vector, [&](int64_t i) {
+    Wide sum = 0;
+    for (int r = 0; r < Rows; ++r)
+      for (int64_t phase = 0; phase < 2; ++phase)
+        sum = static_cast<Wide>(sum + static_cast<U>(rows[r][2 * i + phase] ^ Move));
+    return static_cast<U>(halves(sum, shift) ^ Move);
+  });
+}
+
+// 64 bits: the sum of the cells' parts above the last `shift` bits fits, since the mean does, and so does that of these
+// bits.
+template <class U, U Move, int Rows>
+void wide_pairs(const U* const* rows, U* out, int64_t n, bool streams) {
+  constexpr int shift = kPairShift<Rows>;
   constexpr U last = (U{1} << shift) - 1, half = U{1} << (shift - 1);
-  constexpr U move = std::is_signed_v<T> ? U{1} << 63 : 0;
   const auto mean = [&](auto cells) {  // cells(row, phase)
     auto high = cells(0, 0) >> shift, low = cells(0, 0) & last;
     for (int r = 0; r < Rows; ++r) {
@@ -213,31 +242,40 @@ void wide_pairs_of(const T* const* rows, T* out, int64_t n) {
         low += cells(r, phase) & last;
       }
     }
-    return (high + ((low + (half - 1) + ((high + (low >> shift)) & 1)) >> shift)) ^ move;
+    return (high + ((low + (half - 1) + ((high + (low >> shift)) & 1)) >> shift)) ^ Move;
   };
-  constexpr int64_t lanes = kLanes<U>;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    Vector<U> cells[Rows][2];
+  const auto vector = [&](int64_t i) {
+    prefetch_rows<Rows>(rows, 2 * i);
+    PairVector<U> cells[Rows][2];
     for (int r = 0; r < Rows; ++r) {
-      const auto* row = reinterpret_cast<const U*>(rows[r] + 2 * i);
-      const Vector<U> a = load(row), b = load(row + lanes);
-      cells[r][0] = phase_of_two<0>(a, b) ^ move;
-      cells[r][1] = phase_of_two<1>(a, b) ^ move;
+      const auto a = load<U, kPairBytes>(rows[r] + 2 * i), b = load<U, kPairBytes>(rows[r] + 2 * i + kPairLanes<U>);
+      cells[r][0] = phase_of_two<0>(a, b) ^ Move;
+      cells[r][1] = phase_of_two<1>(a, b) ^ Move;
     }
-    store(reinterpret_cast<U*>(out + i), in_order(mean([&](int r, int phase) { return cells[r][phase]; })));
+    return PairVector<U>(in_order(mean([&](int r, int phase) { return cells[r][phase]; })));
+  };
+  for_outputs(out, n, streams, vector, [&](int64_t i) {
+    return mean([&](int r, int phase) { return rows[r][2 * i + phase] ^ Move; });
+  });
+}
+
+template <class T, int Rows>
+void pairs_of(const void* const* given, void* to, int64_t n, bool streams, int64_t next) {
+  using U = std::make_unsigned_t<T>;
+  const U* rows[Rows];
+  for (int r = 0; r < Rows; ++r) {
+    rows[r] = static_cast<const U*>(given[r]);
+    for (int64_t k = 0; next != 0 && k < kAhead; k += 64) prefetch_line(static_cast<const char*>(given[r]) + next + k);
   }
-  for (; i < n; ++i)
-    out[i] = static_cast<T>(mean([&](int r, int phase) { return static_cast<U>(rows[r][2 * i + phase]) ^ move; }));
+  if constexpr (sizeof(T) == 8) wide_pairs<U, kMove<T>, Rows>(rows, static_cast<U*>(to), n, streams);
+  else narrow_pairs<U, kMove<T>, Rows>(rows, static_cast<U*>(to), n, streams);
 }
 
 template <class T>
-void wide_pairs(const void* const* rows, int64_t count, void* to, int64_t n) {
-  const T* cells[4] = {};
-  for (int64_t r = 0; r < count; ++r) cells[r] = static_cast<const T*>(rows[r]);
-  if (count == 1) wide_pairs_of<T, 1>(cells, static_cast<T*>(to), n);
-  else if (count == 2) wide_pairs_of<T, 2>(cells, static_cast<T*>(to), n);
-  else wide_pairs_of<T, 4>(cells, static_cast<T*>(to), n);
+void pairs(const void* const* rows, int64_t count, void* to, int64_t n, bool streams, int64_t next) {
+  if (count == 1) pairs_of<T, 1>(rows, to, n, streams, next);
+  else if (count == 2) pairs_of<T, 2>(rows, to, n, streams, next);
+  else pairs_of<T, 4>(rows, to, n, streams, next);
 }
 
 template <class T>
@@ -281,7 +319,7 @@ const IntegerKernels& integer_kernels() {
        {rows_of<std::uint32_t, std::uint16_t>(), rows_of<std::uint32_t, std::uint32_t>(),
         rows_of<std::uint32_t, int64_t>()}},
       {pairs<std::int8_t>, pairs<std::int16_t>, pairs<std::int32_t>, pairs<std::uint8_t>, pairs<std::uint16_t>,
-       pairs<std::uint32_t>, wide_pairs<int64_t>, wide_pairs<std::uint64_t>},
+       pairs<std::uint32_t>, pairs<int64_t>, pairs<std::uint64_t>},
       split};
   return table;
 }

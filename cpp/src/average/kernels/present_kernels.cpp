@@ -3,6 +3,7 @@
 #include "average/present_kernels.hpp"
 
 #include "average/kernels/line_values.hpp"
+#include "simd/stream.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -18,34 +19,58 @@ bool sums_are_exact(const MagnitudeRange& range) {
   return exponent(range.largest) - exponent(range.smallest + 1) <= 24;
 }
 
+// The means of the sums' terms, of which there are up to 2 * Rows. The inverse of a number up to eight is off by 2^-54
+// at most: its product with a sum is as good as a quotient, see sum_divisor.
+template <int Rows>
+inline void divide_by_counts(Doubles& low, Doubles& high, const Vector<std::int32_t>& count) {
+  if constexpr (Rows <= 2) {
+    // The zero of no terms times infinity is NaN.
+    static constexpr double inverses[8] = {INFINITY, 1.0, 1.0 / 2, 1.0 / 3, 1.0 / 4, 1.0 / 5, 1.0 / 6, 1.0 / 7};
+    Doubles low_inverse, high_inverse;
+    look_up(inverses, count, low_inverse, high_inverse);
+    low *= low_inverse;
+    high *= high_inverse;
+  } else {
+    low /= widen_low(count);
+    high /= widen_high(count);
+  }
+}
+
 // Whole vectors of outputs, without a look at the error of each addition; false if there may be one.
 template <int Rows, bool Sum>
-bool exact_pairs(const float* const* rows, float* out, int64_t n) {
+bool exact_pairs(const float* const* rows, float* out, int64_t n, bool streams) {
   using Lanes = Vector<float>;
   using Bits = Vector<std::uint32_t>;
-  constexpr int64_t lanes = kLanes<float>;
+  using Counts = Vector<std::int32_t>;
+  constexpr int64_t lanes = kLanes<float>, line = 64 / sizeof(float), ahead = 8 * line;
   MagnitudeScan<float> scan;
   auto magnitudes = scan.lanes();
   for (int64_t i = 0; i < n; i += lanes) {
-    Lanes count = {};
+    Counts count = {};
     Doubles low{}, high{};
     const auto add = [&](const Lanes& cells, bool first) HALFULP_IN_LINE {
-      const auto number = reinterpret<Bits>(cells == cells);
-      const Lanes term = reinterpret<Lanes>((reinterpret<Bits>(cells) & number) | (~number & splat(Binary32::sign)));
-      count += reinterpret<Lanes>(number & reinterpret<Bits>(splat(1.0f)));
+      const auto number = cells == cells;
+      const Lanes term = select(number, cells, splat(-0.0f));
+      count -= reinterpret<Counts>(number);
       magnitudes.take(reinterpret<Bits>(term));
       low = first ? widen_low(term) : low + widen_low(term);
       high = first ? widen_high(term) : high + widen_high(term);
     };
     for (int r = 0; r < Rows; ++r) {
       const Lanes a = load(rows[r] + 2 * i), b = load(rows[r] + 2 * i + lanes);
+      for (int64_t k = 0; k < 2 * lanes; k += line) prefetch_line(rows[r] + 2 * i + k + ahead);
       add(phase_of_two<0>(a, b), r == 0);
       add(phase_of_two<1>(a, b), false);
     }
-    const Doubles low_count = widen_low(count), high_count = widen_high(count);
-    // The zero of no terms over no terms is NaN.
-    if constexpr (Sum) store(out + i, in_order(narrow(low + splat(-0.0) / low_count, high + splat(-0.0) / high_count)));
-    else store(out + i, in_order(narrow(low / low_count, high / high_count)));
+    if constexpr (Sum) {  // the zero of no terms over no terms is NaN
+      low += splat(-0.0) / widen_low(count);
+      high += splat(-0.0) / widen_high(count);
+    } else {
+      divide_by_counts<Rows>(low, high, count);
+    }
+    const Lanes result = in_order(narrow(low, high));
+    if (streams) stream(out + i, result);
+    else store(out + i, result);
   }
   scan.set_lanes(magnitudes);
   return sums_are_exact(scan.range());
@@ -99,28 +124,31 @@ bool pairs_of(const float* const* rows, float* __restrict out, std::uint32_t* __
   return any != 0;
 }
 
-template <int Rows>
-bool pairs_in(const float* const* rows, bool sum, float* out, std::uint32_t* unsure, int64_t n) {
+template <int Rows, bool Sum>
+bool pairs_in(const float* const* rows, float* out, std::uint32_t* unsure, int64_t n, bool streams) {
   const int64_t whole = n / kLanes<float> * kLanes<float>;
-  const bool exact = sum ? exact_pairs<Rows, true>(rows, out, whole) : exact_pairs<Rows, false>(rows, out, whole);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out) % kVectorBytes == 0;
+  const bool exact = exact_pairs<Rows, Sum>(rows, out, whole, streams && aligned);
+  if (exact && whole == n) return false;
+  if (!exact && streams) finish_stream();  // before these are written once more
   const int64_t done = exact ? whole : 0;
   const float* rest[Rows];
   for (int r = 0; r < Rows; ++r) rest[r] = rows[r] + 2 * done;
   for (int64_t i = 0; i < done; ++i) unsure[i] = 0;
-  return sum ? pairs_of<Rows, true>(rest, out + done, unsure + done, n - done)
-             : pairs_of<Rows, false>(rest, out + done, unsure + done, n - done);
+  return pairs_of<Rows, Sum>(rest, out + done, unsure + done, n - done);
 }
 
-bool pairs(const float* const* rows, int64_t count, bool sum, float* out, std::uint32_t* unsure, int64_t n) {
-  if (count == 1) return pairs_in<1>(rows, sum, out, unsure, n);
-  if (count == 2) return pairs_in<2>(rows, sum, out, unsure, n);
-  return pairs_in<4>(rows, sum, out, unsure, n);
+template <bool Sum>
+bool pairs(const float* const* rows, int64_t count, float* out, std::uint32_t* unsure, int64_t n, bool streams) {
+  if (count == 1) return pairs_in<1, Sum>(rows, out, unsure, n, streams);
+  if (count == 2) return pairs_in<2, Sum>(rows, out, unsure, n, streams);
+  return pairs_in<4, Sum>(rows, out, unsure, n, streams);
 }
 
 }  // namespace
 
 const PresentKernels& present_kernels() {
-  static constexpr PresentKernels table{pairs};
+  static constexpr PresentKernels table{{pairs<false>, pairs<true>}};
   return table;
 }
 

@@ -25,16 +25,10 @@ void copy(const char* source, char* target, int64_t bytes) {
 #endif
 }
 
-void finish() {
-#if defined(HALFULP_STREAMS)
-  _mm_sfence();
-#endif
-}
-
 }  // namespace
 
 const StreamKernels& stream_kernels() {
-  static constexpr StreamKernels table{copy, finish};
+  static constexpr StreamKernels table{copy, finish_stream};
   return table;
 }
 
