@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 import halfulp as hu
 import halfulp.onnx
 from halfulp import ModelError
+from halfulp.onnx._small import SMALL
 from tests.onnx.models import model, node_model
 from tests.scaling import examples
 
@@ -375,3 +376,59 @@ def test_a_loop_may_leave_out_its_limit() -> None:
     }""".replace("w = Sub", "one = Constant<value_int = 1>() \n w = Sub")
     )
     assert halfulp.onnx.load(proto)(np.array(7), np.array(True)) == 1
+
+
+SMALL_FLOATS = [
+    entry.dtype for entry in SMALL.values() if "float" in entry.dtype.name and entry.dtype.name[-4:] != "0fnu"
+]
+
+
+@pytest.mark.parametrize("kind", SMALL_FLOATS, ids=str)
+@pytest.mark.parametrize("saturate", [0, 1])
+def test_casts_to_float8_round_once(kind, saturate) -> None:
+    """Every number of the type, every tie and what lies beside it, from float64, in rationals."""
+    every = np.unique(np.arange(256, dtype=np.uint8).view(kind).astype(np.float64))
+    numbers = np.sort(every[np.isfinite(every)])
+    ties = (numbers[1:] + numbers[:-1]) / 2
+    x = np.concatenate([numbers, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
+    proto = node_model(
+        "Cast", [x], opset=22, to=next(code for code, e in SMALL.items() if e.dtype == kind), saturate=saturate
+    )
+    found = halfulp.onnx.load(proto)(x).astype(np.float64)
+    codes = {float(v): int(i) for i, v in enumerate(np.arange(128, dtype=np.uint8).view(kind).astype(np.float64))}
+    for value, got in zip(x, found, strict=True):
+        apart = np.abs(numbers - value)
+        nearest = numbers[apart == apart.min()]
+        want = nearest[0] if len(nearest) == 1 else min(nearest, key=lambda v: codes[abs(v)] % 2)
+        assert got == want
+    most = numbers[-1]
+    beyond = halfulp.onnx.load(proto)(np.array([most * 4, -np.inf, np.nan])).astype(np.float64)
+    if saturate or "float4" in kind.name:
+        assert beyond[:2].tolist() == [most, -most]
+    else:
+        assert not np.isfinite(beyond).any()
+
+
+def test_packed_initializers_of_few_bits() -> None:
+    """Two or four elements in a byte, the first in the lowest bits; a file that is too short is refused."""
+    for code, dims, data, values in (
+        (TensorProto.INT4, [3], b"\x8f\x07", [-1, -8, 7]),
+        (TensorProto.UINT4, [3], b"\x8f\x07", [15, 8, 7]),
+        (TensorProto.FLOAT4E2M1, [2], b"\x9f", [-6.0, -0.5]),
+        (TensorProto.FLOAT8E5M2, [2], b"\x3c\xc0", [1.0, -2.0]),
+    ):
+        proto = model("m () => (float[N] y) { y = Cast<to = 1>(t) }")
+        tensor = proto.graph.initializer.add(name="t", data_type=code, dims=dims, raw_data=data)
+        assert halfulp.onnx.load(proto)().tolist() == values
+        tensor.raw_data = data[:-1]
+        with pytest.raises(ModelError, match=f"has {len(data) - 1} bytes, but .* has {len(data)}"):
+            halfulp.onnx.load(proto)
+
+
+def test_small_types_are_not_computed_in_O9() -> None:
+    x = np.zeros(2, ml_dtypes.int4)
+    with pytest.raises(ModelError, match=r"element type int4: is only cast, quantised and moved \[O9\]"):
+        halfulp.onnx.load(node_model("Add", [x, x])).run([x, x])
+    arguments = [np.ones(2, np.float32), np.ones((), np.float32), np.array(1, ml_dtypes.float8_e4m3fn)]
+    with pytest.raises(ModelError, match="zero point: must be 0 for a float type"):
+        halfulp.onnx.load(node_model("QuantizeLinear", arguments)).run(arguments)

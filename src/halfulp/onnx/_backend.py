@@ -17,6 +17,7 @@ from halfulp.onnx._program import Scope, Step, build
 from halfulp.onnx._reading import read
 from halfulp.onnx._running import run_alone
 from halfulp.onnx.operators import OPERATORS
+from halfulp.onnx.operators.microsoft import MICROSOFT
 
 
 class PreparedModel(BackendRep):
@@ -94,7 +95,7 @@ class Backend(BaseBackend):
         if len(inputs) != len(names):
             raise ModelError(parsed.label, f"{len(inputs)} inputs", f"must be {len(names)}", "O7")
         values = {"": None, **{name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}}
-        scope = Scope(opset, None, parsed.limit, OPERATORS, {})
+        scope = Scope(opset, None, parsed.limit, OPERATORS, {}, MICROSOFT)
         outputs = run_alone(Step(parsed, build(parsed, node, scope)), values)
         results: tuple[Any, ...] = namedtupledict("Outputs", parsed.outputs)(*outputs)
         return results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from halfulp.onnx._node import Node
 from halfulp.onnx._tensors import array_of, dtype_of
 from halfulp.onnx._wire import Place
 from halfulp.onnx.operators import Builder
+from halfulp.onnx.operators.microsoft import Contributed
 
 _STANDARD = ("", "ai.onnx")
 _MOST_NESTED = 32
@@ -100,6 +101,8 @@ class Scope:
     limit: int
     operators: Mapping[str, Builder]
     functions: Mapping[tuple[str, str], onnx.FunctionProto]
+    contributed: Mapping[str, Contributed] = field(default_factory=dict)
+    """Operators of the domain ``com.microsoft``."""
     calls: tuple[tuple[str, str], ...] = ()
     depth: int = 0
 
@@ -224,20 +227,37 @@ def build(node: Node, proto: onnx.NodeProto, scope: Scope) -> Callable[..., Any]
     function = scope.functions.get((proto.domain, proto.op_type))
     if function is not None:
         return _call(node, proto, function, scope)
+    if proto.domain == "com.microsoft" and node.operator in scope.contributed:
+        return _contributed(node, scope.contributed[node.operator])
     operators = scope.operators
     if proto.domain not in _STANDARD or node.operator not in operators:
         domain = f" of domain {proto.domain!r}" if proto.domain else ""
         known = ", ".join(sorted(operators))
         raise node.refusal(f"operator {node.operator!r}{domain}", f"is not computed; these are: {known}", "O2")
     _check_counts(node)
+    return _built(node, operators[node.operator])
+
+
+def _built(node: Node, builder: Builder) -> Callable[..., Any]:
     try:
-        run = operators[node.operator](node)
+        run = builder(node)
     except ModelError:
         raise
     except HalfulpError as error:
         raise node.refusal(error.argument, f"{error.rule} [{error.label}]") from error
     node.check_all_read()
     return run
+
+
+def _contributed(node: Node, entry: Contributed) -> Callable[..., Any]:
+    """An operator of another domain, whose schema ONNX does not have."""
+    for what, names, least, most in (
+        ("inputs", node.inputs, entry.least, entry.most),
+        ("outputs", node.outputs, 1, entry.outputs),
+    ):
+        if not least <= len(names) <= most or not all(names[:least]):
+            raise node.refusal(f"{what}={names}", f"there must be from {least} to {most}", "O9")
+    return _built(node, entry.builder)
 
 
 def _check_counts(node: Node) -> None:

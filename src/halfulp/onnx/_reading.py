@@ -14,6 +14,7 @@ from halfulp.errors import ModelError
 from halfulp.onnx._program import Program, Scope, constants_of, input_of, opset_of, steps_of
 from halfulp.onnx._wire import Malformed, Place, split
 from halfulp.onnx.operators import OPERATORS, Builder
+from halfulp.onnx.operators.microsoft import MICROSOFT
 
 OLDEST_OPSET = 6
 _PROTOBUF_LIMIT = 2**31
@@ -68,7 +69,8 @@ def program_of(
         raise ModelError("load", "model", "has no graph: it is not a complete ONNX model", "O1")
     opset = opset_of(model.opset_import, None, OLDEST_OPSET)
     functions = {(function.domain, function.name): function for function in model.functions}
-    scope = Scope(opset, folder, max_bytes, operators, functions)
+    contributed = MICROSOFT if operators is OPERATORS else {}
+    scope = Scope(opset, folder, max_bytes, operators, functions, contributed)
     graph = model.graph
     constants = constants_of(graph, scope, 0, places)
     inputs = tuple(input_of(value) for value in graph.input if value.name not in constants)

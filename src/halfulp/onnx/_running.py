@@ -13,10 +13,12 @@ from halfulp.numbers import exact, is_float
 from halfulp.onnx._memory import Memory, in_use
 from halfulp.onnx._node import Node
 from halfulp.onnx._program import Line, Step, Subgraph
+from halfulp.onnx._small import CARRIERS, is_small
 from halfulp.onnx._tensors import check_size
 
 SCRATCH = {"Relu": 0, "Clip": 16, "Identity": 0}
 """Operators whose output has the shape of their first input, and what they need besides in bytes per element."""
+_LAST_OF_NUMPY = max(np.dtype(code).num for code in np.typecodes["All"])
 _SHAPED = {*SCRATCH, "Reshape", "Flatten"}
 
 
@@ -53,6 +55,9 @@ def run_step(step: Step, arguments: list[Any]) -> tuple[Any, ...]:
     node, function = step
     if node.operator in _SHAPED:
         _check_room(step, arguments)
+    for value in arguments:
+        if value is not None and value.dtype.num > _LAST_OF_NUMPY:
+            _check_type(node, value.dtype)
     try:
         outputs = function(*arguments)
     except ModelError:
@@ -68,6 +73,12 @@ def run_step(step: Step, arguments: list[Any]) -> tuple[Any, ...]:
         return (outputs,)
     made = outputs if isinstance(outputs, tuple) else (outputs,)
     return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in made)
+
+
+def _check_type(node: Node, dtype: np.dtype[Any]) -> None:
+    """Refuse an element type of eight bits or less where numbers are computed."""
+    if is_small(dtype) and node.operator not in CARRIERS:
+        raise node.refusal(f"element type {dtype}", "is only cast, quantised and moved", "O9")
 
 
 def run_subgraph(node: Node, graph: Subgraph, inputs: Iterable[Any], captured: Iterable[Any]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from onnx import TensorProto
 
 from halfulp.errors import ModelError
 from halfulp.onnx._memory import OBJECT_BYTES
+from halfulp.onnx._small import SMALL, stored, unpacked
 from halfulp.onnx._wire import Place
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -34,6 +35,7 @@ _TYPES: dict[int, tuple[np.dtype[Any], str]] = {
     TensorProto.UINT32: (np.dtype(np.uint32), "uint64_data"),
     TensorProto.UINT64: (np.dtype(np.uint64), "uint64_data"),
     TensorProto.BOOL: (np.dtype(np.bool_), "int32_data"),
+    **{code: (entry.dtype, "int32_data") for code, entry in SMALL.items()},
 }
 
 
@@ -86,6 +88,8 @@ def array_of(
     count = math.prod(shape)
     if tensor.HasField("segment"):
         raise ModelError(owner, argument, "a tensor in segments is not supported", "O6")
+    if tensor.data_type in SMALL:
+        return _small(tensor, folder, owner, place, shape)
     if tensor.data_location == TensorProto.EXTERNAL:
         outside = _external(tensor, folder, owner, argument, count * dtype.itemsize)
         return _mapped(owner, argument, outside, shape, dtype)
@@ -97,6 +101,23 @@ def array_of(
     if len(values) != count:
         raise ModelError(owner, argument, f"has {len(values)} values, but its shape {shape} has {count}", "O6")
     return _from_values(owner, argument, values, dtype).reshape(shape)
+
+
+def _small(
+    tensor: TensorProto, folder: Path | None, owner: str, place: Place | None, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """A tensor whose elements take a byte or less in the file."""
+    argument, entry, count = f"tensor {tensor.name!r}", SMALL[tensor.data_type], math.prod(shape)
+    size = stored(count, entry.bits)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        place = _external(tensor, folder, owner, argument, size)
+    if place is not None or tensor.HasField("raw_data"):
+        data = np.frombuffer(tensor.raw_data if place is None else _read(place), np.uint8)
+    else:
+        data = _from_values(owner, argument, tensor.int32_data, np.dtype(np.uint8))
+    if len(data) != size:
+        raise ModelError(owner, argument, f"has {len(data)} bytes, but {shape} of {entry.dtype} has {size}", "O6")
+    return unpacked(data, count, entry).reshape(shape)
 
 
 def _read(place: Place) -> bytes:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from halfulp.autograd import ops
 from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import strip
+from halfulp.onnx._node import Node
+from halfulp.onnx.operators.quantized import dynamically, times
 
 _BLOCK = 1 << 21
 """How many float64 sums of inputs are kept at a time."""
@@ -100,6 +102,37 @@ class Certified:
             inputs = [part[row : row + 1] for part in (parts if sequence is None else (sequence, *parts[1:]))]
             weights = [weight[columns] for weight in self._given]
             out[row, columns] = Sums(weights, [bias[columns] for bias in self._biases])(*inputs)[0]
+
+
+class QuantizedSums:
+    """The sums of gates whose weights are 8-bit integers, as ONNX Runtime has them.
+
+    All inputs are quantised with one scale as DynamicQuantizeLinear does, and the hidden state in every step with one
+    of its own. The integer products are exact. Each is multiplied with the product of the two scales, and the two
+    results and the sum of the biases are added from left to right; every step is rounded once to float32.
+    """
+
+    def __init__(self, node: Node, weights: Sequence[Any], biases: Sequence[Any], sequence: Any) -> None:
+        self._node = node
+        self._weights = [(w.astype(np.float64) - _column(zero)).T for w, _, zero in weights]
+        self._scales = [scale for _, scale, _ in weights]
+        self._bias = np.add(*biases) if biases else None
+        steps, batch, size = sequence.shape
+        self._inputs = self._product(0, sequence.reshape(-1, size)).reshape(steps, batch, -1) if steps else None
+
+    def _product(self, which: int, x: NDArray[np.float32]) -> NDArray[Any]:
+        whole, scale, zero = dynamically(self._node, x)
+        sums = (whole.astype(np.float64) - float(zero)) @ self._weights[which]  # integers below 2**53: exact
+        return times(sums.astype(np.int64), scale * self._scales[which], np.dtype(np.float32))
+
+    def __call__(self, step: int, hidden: NDArray[np.float32]) -> Any:
+        assert self._inputs is not None
+        total = np.add(self._inputs[step], self._product(1, hidden))
+        return total if self._bias is None else np.add(total, self._bias)
+
+
+def _column(zero: NDArray[Any]) -> NDArray[np.float64]:
+    return zero.astype(np.float64).reshape(-1, 1)
 
 
 def _norms(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from halfulp import kernels
 from halfulp.autograd import apply
 from halfulp.records import Operator
+
+_FLOATS = "efd" + np.dtype(ml_dtypes.bfloat16).char
 
 
 def direct(op: Operator) -> Callable[..., Any]:
@@ -29,12 +32,12 @@ def direct(op: Operator) -> Callable[..., Any]:
 
 def floats(*values: Any) -> bool:
     """Whether all values that are given are NumPy arrays of floats."""
-    return all(value is None or (type(value) is np.ndarray and value.dtype.kind in "fV") for value in values)
+    return all(value is None or (type(value) is np.ndarray and value.dtype.char in _FLOATS) for value in values)
 
 
 def ieee(x: Any, y: Any) -> bool:
     """Whether NumPy's arithmetic on two values is correctly rounded: arrays of one of its own float types."""
-    return type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.kind == "f" and x.dtype == y.dtype
+    return type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.char in "efd" and x.dtype == y.dtype
 
 
 def together(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:

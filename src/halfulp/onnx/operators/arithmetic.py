@@ -188,7 +188,11 @@ def reciprocal(node: Node) -> Callable[..., Any]:
 
 def leaky_relu(node: Node) -> Callable[..., Any]:
     """LeakyRelu: x, or alpha * x where x < 0, rounded once."""
-    alpha = node.number("alpha", 0.01)
+    return leaky(node.number("alpha", 0.01))
+
+
+def leaky(alpha: float) -> Callable[..., Any]:
+    """LeakyRelu with this alpha."""
 
     def function(x: NDArray[Any]) -> Any:
         return np.where(x < 0, scaled(x, alpha), x)
@@ -226,7 +230,11 @@ def prelu(node: Node) -> Callable[..., Any]:
 
 def hard_sigmoid(node: Node) -> Callable[..., Any]:
     """HardSigmoid: alpha * x + beta, rounded once, held between 0 and 1."""
-    alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
+    return hard_line(node.number("alpha", 0.2), node.number("beta", 0.5))
+
+
+def hard_line(alpha: float, beta: float) -> Callable[..., Any]:
+    """HardSigmoid with these numbers."""
 
     def line(x: NDArray[Any]) -> NDArray[np.float64]:
         return odd_sum(x.astype(np.float64) * alpha, np.full(x.shape, beta))

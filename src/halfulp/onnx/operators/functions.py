@@ -12,13 +12,17 @@ from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._plain import direct
 from halfulp.onnx.operators.movement import where
-from halfulp.records import ElementwiseOperator, Elu, Gelu, Pow, Softplus
+from halfulp.records import ElementwiseOperator, Elu, Gelu, Pow, Sigmoid, Softplus
 
 
 def of(record: type[ElementwiseOperator]) -> Callable[[Node], Callable[..., Any]]:
     """The builder of a function without attributes."""
     function = direct(record())
     return lambda node: function
+
+
+SIGMOID = direct(Sigmoid())
+"""Sigmoid of any value."""
 
 
 def elu(node: Node) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from halfulp.autograd.traced import is_traced, strip
 from halfulp.numbers import exact, float_format, is_float, rounded
 from halfulp.onnx._nearest import on_grid
 from halfulp.onnx._node import Node
+from halfulp.onnx._small import is_small, narrowed, widened
 from halfulp.onnx._tensors import dtype_of
 from halfulp.onnx.operators._moving import axis_of, integers, scalar
 
@@ -93,21 +94,23 @@ def cast(node: Node) -> Callable[..., Any]:
 
     NaN becomes the integer 0. (ONNX leaves both open, and processors differ.)
     """
-    if node.opset >= 19:
-        node.flag("saturate", 1)
-    if node.opset >= 24:
-        node.text("round_mode", "up")
-    target = _target(node, "to")
-    return lambda x: convert(node, x, target)
+    rules, target = _rules(node), _target(node, "to")
+    return lambda x: convert(node, x, target, *rules)
 
 
 def cast_like(node: Node) -> Callable[..., Any]:
     """CastLike: Cast to the type of the second input."""
-    if node.opset >= 19:
-        node.flag("saturate", 1)
-    if node.opset >= 24:
-        node.text("round_mode", "up")
-    return lambda x, like: convert(node, x, np.dtype(like.dtype))
+    rules = _rules(node)
+    return lambda x, like: convert(node, x, np.dtype(like.dtype), *rules)
+
+
+def _rules(node: Node) -> tuple[bool, str]:
+    """What casts to float8 obey: whether they saturate, and the rounding of FLOAT8E8M0."""
+    saturate = node.flag("saturate", 1) if node.opset >= 19 else True
+    mode = node.text("round_mode", "up") if node.opset >= 24 else "up"
+    if mode not in ("up", "down", "nearest"):
+        raise node.refusal(f"round_mode={mode!r}", "must be up, down or nearest")
+    return saturate, mode
 
 
 class Converted(TapeOperator):
@@ -132,9 +135,13 @@ class Converted(TapeOperator):
         return lambda g: (apply(back, g),)
 
 
-def convert(node: Node, x: Any, target: np.dtype[Any]) -> Any:
+def convert(node: Node, x: Any, target: np.dtype[Any], saturate: bool = True, mode: str = "up") -> Any:
     """The input in another element type."""
     node.fits(tuple(x.shape), np.empty(0, dtype=target), 16)
+    if is_small(target):
+        if x.dtype == object:
+            raise node.refusal("exact numbers", f"cannot be converted to {target}", "O9")
+        return strip(x).copy() if x.dtype == target else narrowed(strip(x), target, saturate, mode)
     if x.dtype == object:
         if is_float(target):
             return x  # exact numbers stand for every float type
@@ -150,6 +157,7 @@ def converted(x: Any, target: np.dtype[Any]) -> Any:
     """One rounding for floats, saturation for integers."""
     if x.dtype == target:
         return x.copy()
+    x = widened(x)
     if target == np.bool_:
         return np.asarray(x != 0, dtype=np.bool_)
     if x.dtype == object:  # exact numbers are cut off, too

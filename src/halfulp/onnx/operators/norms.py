@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import flint
@@ -17,6 +18,7 @@ from halfulp.numbers import Format, float_format, round_rational
 from halfulp.onnx._nearest import by_balls, rationals
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._moving import axis_of
+from halfulp.onnx.operators._plain import direct
 from halfulp.records import GlobalAvgPool, GroupNorm, InstanceNorm, LayerNorm
 
 
@@ -29,9 +31,7 @@ def layer_normalization(node: Node) -> Callable[..., Any]:
         node.same_types(x, scale, shift)
         place = axis_of(node, axis, len(x.shape))
         shape = tuple(x.shape[place:])
-        node.fits(tuple(x.shape), x)
-        weight, bias = (None if v is None else _spread(node, v, shape) for v in (scale, shift))
-        y = apply(LayerNorm(shape, epsilon), x, weight, bias)
+        y = layer_normalized(node, x, scale, shift, place, epsilon)
         if sum(name != "" for name in node.outputs) < 2:
             return y
         rows = ops.reshape(x, (*x.shape[:place], math.prod(shape)))
@@ -40,6 +40,19 @@ def layer_normalization(node: Node) -> Callable[..., Any]:
         return (y, mean, _deviations(strip(rows), epsilon).reshape(kept))[: len(node.outputs)]
 
     return run
+
+
+def layer_normalized(node: Node, x: Any, scale: Any, shift: Any, place: int, epsilon: float) -> Any:
+    """The axes from ``place`` on, normalised."""
+    shape = tuple(x.shape[place:])
+    node.fits(tuple(x.shape), x)
+    weight, bias = (None if v is None else _spread(node, v, shape) for v in (scale, shift))
+    return _layer(shape, epsilon)(x, weight, bias)
+
+
+@lru_cache(maxsize=256)
+def _layer(shape: tuple[int, ...], epsilon: float) -> Callable[..., Any]:
+    return direct(LayerNorm(shape, epsilon))
 
 
 def _deviations(rows: NDArray[Any], epsilon: float) -> NDArray[Any]:

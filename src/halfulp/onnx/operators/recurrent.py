@@ -13,7 +13,7 @@ from halfulp.autograd import apply, ops
 from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
-from halfulp.onnx.operators._gates import sums_for
+from halfulp.onnx.operators._gates import QuantizedSums, sums_for
 from halfulp.onnx.operators._moving import integers
 from halfulp.onnx.operators._plain import direct, ieee
 from halfulp.onnx.operators.elementwise import Clip
@@ -44,7 +44,7 @@ class Layer:
 
     def run(
         self,
-        prepare: Callable[[Any, Any, Any, Any], Any],
+        prepare: Callable[[int, Any, Any, Any, Any], Any],
         cell: Callable[[Layer, int, int, State, Any, Any], State],
         x: Any,
         weights: Sequence[Any],
@@ -55,7 +55,7 @@ class Layer:
         """Outputs of all steps, and the last of every state."""
         w, r, b = weights
         node = self.node
-        node.same_types(x, w, r, b, *states, extra)
+        node.same_types(x, *(() if w.dtype.kind in "iu" else (w, r)), b, *states, extra)
         if len(x.shape) != 3:
             raise node.refusal(f"X shape={tuple(x.shape)}", "must have three axes", "O9")
         if self.batch_first:
@@ -104,7 +104,7 @@ class Layer:
         w, r, b, extra = (None if v is None else ops.index(v, way) for v in weights)
         rows = self.gates * self.hidden
         biases = () if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
-        sums = prepare(w, r, biases, x)
+        sums = prepare(way, w, r, biases, x)
         outputs = []
         whole = min(lengths, default=0)
         for step in range(x.shape[0]):
@@ -138,7 +138,7 @@ def _ordered(x: Any, order: NDArray[np.int64] | None) -> Any:
     return x if order is None else ops.index(x, (order, np.arange(order.shape[1])[None, :]))
 
 
-def _together(w: Any, r: Any, biases: Any, x: Any) -> Any:
+def _together(way: int, w: Any, r: Any, biases: Any, x: Any) -> Any:
     return sums_for(w, r, x)((w, r), biases, x)
 
 
@@ -177,8 +177,8 @@ def _mul(x: Any, y: Any) -> Any:
     return np.multiply(x, y) if ieee(x, y) else ops.mul(x, y)
 
 
-def lstm(node: Node) -> Callable[..., Any]:
-    """LSTM, with peepholes."""
+def _lstm(node: Node) -> tuple[Layer, Callable[..., State]]:
+    """The layer and the cell of an LSTM."""
     layer, joined = _layer(node, 4, ("Sigmoid", "Tanh", "Tanh")), node.flag("input_forget")
 
     def cell(layer: Layer, way: int, step: int, state: State, sums: Any, peep: Any) -> State:
@@ -195,15 +195,68 @@ def lstm(node: Node) -> Callable[..., Any]:
         new = _add(_mul(keep, memory), _mul(enter, g(layer.clipped(c_gate))))
         return _mul(gate(o_gate, peeps[1], new), h(new)), new
 
+    return layer, cell
+
+
+def lstm(node: Node) -> Callable[..., Any]:
+    """LSTM, with peepholes."""
+    layer, cell = _lstm(node)
+
     def run(
         x: Any, w: Any, r: Any, b: Any = None, lens: Any = None, h: Any = None, c: Any = None, p: Any = None
     ) -> Any:
-        if p is not None and tuple(p.shape) != (len(layer.directions), 3 * layer.hidden):
-            rule = f"must be {(len(layer.directions), 3 * layer.hidden)}"
-            raise node.refusal(f"P shape={tuple(p.shape)}", rule, "O9")
+        _check_peepholes(layer, p)
         return layer.run(_together, cell, x, (w, r, b), lens, (h, c), p)[: len(node.outputs)]
 
     return run
+
+
+def dynamic_quantize_lstm(node: Node) -> Callable[..., Any]:
+    """DynamicQuantizeLSTM: LSTM with integer weights, (directions, inputs, 4 * hidden); see :class:`QuantizedSums`."""
+    layer, cell = _lstm(node)
+
+    def run(
+        x: Any,
+        w: Any,
+        r: Any,
+        b: Any = None,
+        lens: Any = None,
+        h: Any = None,
+        c: Any = None,
+        p: Any = None,
+        w_scale: Any = None,
+        w_zero: Any = None,
+        r_scale: Any = None,
+        r_zero: Any = None,
+    ) -> Any:
+        _check_peepholes(layer, p)
+        count, columns = len(layer.directions), 4 * layer.hidden
+        numbers = ("W_scale", w_scale), ("W_zero_point", w_zero), ("R_scale", r_scale), ("R_zero_point", r_zero)
+        for name, value in numbers:
+            if value is None or value.shape not in ((count,), (count, columns)):
+                shape = None if value is None else value.shape
+                raise node.refusal(f"{name} shape={shape}", f"must be {(count,)} or {(count, columns)}", "O9")
+        for name, value, zero in (("W", w, w_zero), ("R", r, r_zero)):
+            if value.dtype not in (np.int8, np.uint8) or zero.dtype != value.dtype or len(value.shape) != 3:
+                raise node.refusal(
+                    f"{name} {value.dtype}{list(value.shape)}", "must be int8 or uint8, three axes", "O9"
+                )
+        node.same_types(x, w_scale, r_scale)
+
+        def prepare(way: int, w: Any, r: Any, biases: Any, x: Any) -> QuantizedSums:
+            weights = [(w, w_scale[way], w_zero[way]), (r, r_scale[way], r_zero[way])]
+            return QuantizedSums(node, weights, biases, x)
+
+        turned = w.transpose(0, 2, 1), r.transpose(0, 2, 1), b
+        return layer.run(prepare, cell, x, turned, lens, (h, c), p)[: len(node.outputs)]
+
+    return run
+
+
+def _check_peepholes(layer: Layer, p: Any) -> None:
+    shape = (len(layer.directions), 3 * layer.hidden)
+    if p is not None and tuple(p.shape) != shape:
+        raise layer.node.refusal(f"P shape={tuple(p.shape)}", f"must be {shape}", "O9")
 
 
 def _cells(vector: Any, hidden: int) -> list[Any]:
@@ -218,7 +271,7 @@ def gru(node: Node) -> Callable[..., Any]:
     """GRU; the reset gate works on the hidden state, or with linear_before_reset on its products."""
     layer, late = _layer(node, 3, ("Sigmoid", "Tanh")), node.flag("linear_before_reset")
 
-    def prepare(w: Any, r: Any, biases: Any, x: Any) -> tuple[Callable[..., Any], ...]:
+    def prepare(way: int, w: Any, r: Any, biases: Any, x: Any) -> tuple[Callable[..., Any], ...]:
         sums = sums_for(w, r, x)
         two, three = slice(0, 2 * layer.hidden), slice(2 * layer.hidden, 3 * layer.hidden)
         first = sums([ops.index(v, two) for v in (w, r)], [ops.index(b, two) for b in biases], x)
