@@ -299,3 +299,11 @@ def test_pairs_of_floats_on_every_instruction_set(isa: str) -> None:
                 x = np.where(rng.random(x.shape) < rng.choice([0.0, 0.1, 0.6]), np.float32(np.nan), x)
                 op = record(kernel, nan="ignore")
                 draw.assert_same_bits(op(x), hu.spec.forward(op, x), f"{op} with {isa}")
+
+
+def test_a_mean_next_to_a_midpoint_of_bfloat16_is_rounded_once() -> None:
+    """A double goes to bfloat16 by way of float32 in a plain cast, which would lose the last 2e-8 of this mean."""
+    x = np.array([5.960464477539063e-08, 31520.0, 61600.0], np.float16)  # the mean is 31040 + 1/3 * 2**-24
+    op = hu.AvgPool((3,), dtype="bfloat16")
+    assert float(op(x)[0]) == 31104.0 == float(hu.spec.forward(op, x)[0])
+    assert float(op(-x)[0]) == -31104.0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from halfulp.geometry import Axis, flat_index
-from halfulp.numbers import Format
+from halfulp.numbers import Format, on_grid
 
 Array = np.ndarray[Any, Any]
 
@@ -114,14 +114,6 @@ def _run(axis: Axis, tap: int) -> tuple[slice, slice] | None:
 def decided(estimate: Array, error: Array, target: Format) -> tuple[Array, Array]:
     """(the estimate rounded, where the error bound leaves no other result)."""
     with np.errstate(all="ignore"):
-        low, high = (_on_grid(end, target) for end in (estimate - error, estimate + error))
+        low, high = (on_grid(end, target) for end in (estimate - error, estimate + error))
         sure = (low == high) & (np.signbit(low) == np.signbit(high)) & np.isfinite(estimate) & (low != 0)
         return low.astype(target.dtype), sure
-
-
-def _on_grid(values: Array, target: Format) -> Array:
-    """Rounded to nearest even on the grid of a narrower format; overflow is left to the cast."""
-    finite = np.where(np.isfinite(values), values, 0)
-    quantum = np.maximum(np.frexp(finite)[1] - 1, target.emin) - target.precision + 1
-    grid: Array = np.ldexp(np.rint(np.ldexp(finite, -quantum)), quantum)
-    return grid

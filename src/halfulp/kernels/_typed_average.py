@@ -11,7 +11,7 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.geometry import adaptive_end, adaptive_start
-from halfulp.numbers import as_doubles, float_format, round_rational
+from halfulp.numbers import as_doubles, float_format, on_grid, round_rational
 from halfulp.records import AdaptiveOperator, Pullback, SumPool, WindowOperator, _inputs
 from halfulp.records._missing import does_not_fit, output_dtype
 
@@ -97,10 +97,11 @@ def _narrowed(op: Any, compiled: _core.AvgOperator, x: Array, target: np.dtype[A
             unsure |= (nearest < least) | (nearest > most)
             output[~unsure] = nearest[~unsure].astype(target)
         else:
-            output = doubles.astype(target)
+            grid = float_format(target)
+            output = on_grid(doubles, grid).astype(target)
             back = as_doubles(output)
             other = doubles + (doubles - back)
-            midpoint = (back != doubles) & (as_doubles(other.astype(target)) == other)
+            midpoint = (back != doubles) & (on_grid(other, grid) == other)
             unsure = (midpoint | np.isinf(back)) & np.isfinite(doubles)
     for flat in np.flatnonzero(unsure).tolist():
         position = np.unravel_index(flat, output.shape)

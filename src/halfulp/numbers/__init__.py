@@ -4,7 +4,7 @@ from halfulp.numbers._arrays import plain, refuse_mask
 from halfulp.numbers._extended import Extended
 from halfulp.numbers._factors import factors
 from halfulp.numbers._formats import FORMATS, Format, float_format, is_float
-from halfulp.numbers._rounding import as_doubles, exact, lift, round_ball, round_rational, rounded
+from halfulp.numbers._rounding import as_doubles, exact, lift, on_grid, round_ball, round_rational, rounded
 
 __all__ = [
     "FORMATS",
@@ -16,6 +16,7 @@ __all__ = [
     "float_format",
     "is_float",
     "lift",
+    "on_grid",
     "plain",
     "refuse_mask",
     "round_ball",

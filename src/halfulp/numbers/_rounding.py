@@ -47,6 +47,22 @@ def as_doubles(array: NDArray[Any]) -> NDArray[Any]:
         return array.astype(np.float64)
 
 
+def on_grid(values: NDArray[Any], target: Format) -> NDArray[Any]:
+    """Doubles rounded to nearest even on the grid of a narrower format, still as doubles. Overflow is left to the cast.
+
+    A cast alone is not enough: ml_dtypes converts a double to bfloat16 by way of float32, which rounds twice.
+
+    >>> on_grid(np.array([31040.00000001]), float_format("bfloat16"))
+    array([31104.])
+    """
+    if target.precision == 53 and values.dtype == np.float64:
+        return values
+    finite = np.where(np.isfinite(values), values, 0.0)
+    quantum = np.maximum(np.frexp(finite)[1] - 1, target.emin) - target.precision + 1
+    grid = np.ldexp(np.rint(np.ldexp(finite, -quantum)), quantum)
+    return np.where(np.isfinite(values), np.copysign(grid, values), values)
+
+
 def lift(array: NDArray[Any]) -> NDArray[Any]:
     """Lift any floats, infinities, NaN and signed zeros included, to extended reals (an object array)."""
     doubles = as_doubles(array)

@@ -14,7 +14,7 @@ import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.numbers import Format, float_format, round_ball
+from halfulp.numbers import Format, float_format, on_grid, round_ball
 
 
 def nearest(
@@ -43,17 +43,6 @@ def nearest(
     for index in np.flatnonzero(~decided & ~stands):
         flat[index] = exactly(int(index), target)
     return flat.reshape(estimate.shape)
-
-
-def on_grid(values: NDArray[np.float64], target: Format) -> NDArray[np.float64]:
-    """Rounded to nearest even on the grid of a narrower format, still as float64 (overflow is left to the cast)."""
-    if target.precision == 53:
-        return values
-    finite = np.where(np.isfinite(values), values, 0.0)
-    _, exponent = np.frexp(finite)
-    quantum = np.maximum(exponent - 1, target.emin) - target.precision + 1
-    grid = np.ldexp(np.rint(np.ldexp(finite, -quantum)), quantum)
-    return np.where(np.isfinite(values), np.copysign(grid, values), values)
 
 
 def odd_sum(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
