@@ -1,6 +1,7 @@
 """Whole models with everything replaced beside PyTorch: inference at batch 8 and a training step.
 
 One thread, processor time, contenders in turn, best of several. ``python -m benchmarks models [--only resnet18]``.
+``--layers`` measures every layer by itself, on the input that it has in the model.
 The networks have the layers and sizes of their namesakes; weights are random.
 """
 
@@ -172,13 +173,68 @@ def measure(name: str, batch: int, size: int, rounds: int) -> None:
         print(f"{name:<20} {label:<10} {shown}, ratio {ratio:.2f}", flush=True)
 
 
+def captured(model: nn.Module, x: Tensor) -> dict[str, list[Tensor]]:
+    """The name of every layer without layers of its own -> its inputs in a forward pass."""
+    found: dict[str, list[Tensor]] = {}
+    handles = []
+    for name, layer in model.named_modules():
+        if not list(layer.children()):
+
+            def note(_: nn.Module, inputs: tuple[Tensor, ...], name: str = name) -> None:
+                found[name] = [value.detach().clone() for value in inputs]
+
+            handles.append(layer.register_forward_pre_hook(note))
+    with torch.no_grad():
+        model(x)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+def layer_times(layer: nn.Module, inputs: list[Tensor]) -> tuple[float, float]:
+    """Processor time of a forward pass and of its backward pass, in milliseconds."""
+    points = [value.clone().requires_grad_() for value in inputs]
+    given = [value * 1 for value in points]  # a layer may work in place
+    began = time.process_time()
+    output = layer(*given)
+    between = time.process_time()
+    cotangent = torch.randn_like(output)
+    again = time.process_time()
+    output.backward(cotangent)
+    return 1e3 * (between - began), 1e3 * (time.process_time() - again)
+
+
+def measure_layers(name: str, batch: int, size: int, rounds: int) -> None:
+    torch.manual_seed(0)
+    theirs = MODELS[name]().train()
+    inputs = captured(theirs, torch.randn(batch, 3, size, size))
+    ours = copy.deepcopy(theirs)
+    ht.replace(ours, everything=True)
+    rows: dict[str, list[float]] = {}  # layers that are alike: how many, ours and PyTorch's forward and backward
+    for path, values in inputs.items():
+        best = [float("inf")] * 4
+        for _ in range(rounds):
+            for at, model in ((0, ours), (2, theirs)):
+                forward, backward = layer_times(model.get_submodule(path), values)
+                best[at], best[at + 1] = min(best[at], forward), min(best[at + 1], backward)
+        label = f"{theirs.get_submodule(path)} {'x'.join(map(str, values[0].shape))}"
+        total = rows.setdefault(label, [0.0] * 5)
+        rows[label] = [a + b for a, b in zip(total, [1, *best], strict=True)]
+    print(f"{name}: milliseconds forward and backward, halfulp / PyTorch; largest difference first")
+    for label, (count, *t) in sorted(rows.items(), key=lambda row: row[1][3] + row[1][4] - row[1][1] - row[1][2]):
+        print(f"{t[0]:8.2f} /{t[2]:8.2f} {t[1]:8.2f} /{t[3]:8.2f}  {int(count)} x {label}")
+    t = [sum(row[i] for row in rows.values()) for i in range(5)]
+    print(f"{t[1]:8.2f} /{t[3]:8.2f} {t[2]:8.2f} /{t[4]:8.2f}  all layers", flush=True)
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks models", description=__doc__)
     parser.add_argument("--only", choices=list(MODELS))
+    parser.add_argument("--layers", action="store_true", help="every layer by itself")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     for name in [options.only] if options.only else MODELS:
-        measure(name, options.batch, options.size, options.rounds)
+        (measure_layers if options.layers else measure)(name, options.batch, options.size, options.rounds)

@@ -103,6 +103,14 @@ def test_weights_have_an_engine_of_their_own(isa: None) -> None:
     assert "conv_weight" in engines(pullback(hu.Conv(2), x, w, None))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_weights_of_three_by_three_go_by_patches(isa: None, dtype: str) -> None:
+    x, w = array(dtype, (2, 32, 28, 28), "near", 1), array(dtype, (48, 32, 3, 3), "near", 2)
+    ran = engines(pullback(hu.Conv(2, padding=1), x, w, None))
+    assert "conv_weight_winograd" in ran
+    assert "conv_weight" not in ran
+
+
 def test_counters_count_and_can_be_reset() -> None:
     _core.reset_engine_counts()
     assert set(_core.engine_counts().values()) == {0}

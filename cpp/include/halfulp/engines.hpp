@@ -26,6 +26,7 @@ enum class Engine : int {
   conv_gather,           // output and input products as matrix products
   conv_winograd,         // the same for 3x3 filters, by patches
   conv_weight,           // weight products
+  conv_weight_winograd,  // the same for 3x3 filters, by patches
   norm2,                 // square roots of sums of squares
   elementwise,           // functions of single elements; a unit is an array
   elementwise_pair,      // those of them that a double does not decide

@@ -20,6 +20,26 @@ inline double as_double(BFloat16 x) { return static_cast<double>(to_float(x)); }
 inline double as_double(float x) { return static_cast<double>(x); }
 inline double as_double(double x) { return x; }
 
+// Rounds high + low, a twofold sum of exact products whose magnitudes add up to `size`. The sum lies within
+// D^2 2^-105 size of high + low, where D additions are the most that a term passes through. Where that leaves no doubt,
+// `high` moved to an odd neighbour in the direction of `low` rounds as the exact sum does.
+template <class T>
+bool round_twofold(double high, double low, double size, double additions, T& result) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const double error = 2 * additions * additions * 0x1p-106 * size;
+  const TwoDoubles sum = two_sum(high, low);
+  if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
+  double odd = sum.high;
+  if (std::abs(sum.low) > error) {
+    const bool even = (std::bit_cast<std::uint64_t>(odd) & 1) == 0;
+    if (even) odd = std::nextafter(odd, sum.low > 0 ? infinity : -infinity);
+  } else if (!same_rounding<T>(std::nextafter(odd, -infinity), std::nextafter(odd, infinity))) {
+    return false;
+  }
+  result = round_to<T>(odd);
+  return true;
+}
+
 // A sum of doubles and what it lost, high + low, with the magnitudes of the terms beside it. Terms are kept until there
 // is a block of them and then added in lanes of their own: one addition need not wait for the one before.
 class TwofoldTerms {
@@ -43,11 +63,8 @@ class TwofoldTerms {
     }
   }
 
-  // The sum lies within D^2 2^-105 size of high + low, where D additions are the most that a term passes through. Where
-  // that leaves no doubt, `high` moved to an odd neighbour in the direction of `low` rounds as the exact sum does.
   template <class T>
   bool round(T& result) {
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     std::fill(waiting_ + waiting_count_, waiting_ + kBlock, 0.0);
     add_block();
     fold();
@@ -58,19 +75,7 @@ class TwofoldTerms {
       low += sum.low + total_low_[lane];
       size += size_[lane];
     }
-    const double additions = kFold * (kBlock / kWidth) + folds_ + 2 * kWidth + 2;
-    const double error = 2 * additions * additions * 0x1p-106 * size;
-    const TwoDoubles sum = two_sum(high, low);
-    if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
-    double odd = sum.high;
-    if (std::abs(sum.low) > error) {
-      const bool even = (std::bit_cast<std::uint64_t>(odd) & 1) == 0;
-      if (even) odd = std::nextafter(odd, sum.low > 0 ? infinity : -infinity);
-    } else if (!same_rounding<T>(std::nextafter(odd, -infinity), std::nextafter(odd, infinity))) {
-      return false;
-    }
-    result = round_to<T>(odd);
-    return true;
+    return round_twofold(high, low, size, kFold * (kBlock / kWidth) + folds_ + 2 * kWidth + 2, result);
   }
 
  private:

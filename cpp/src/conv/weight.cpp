@@ -1,6 +1,7 @@
 // The weight product and the bias sum.
 #include "conv/measure.hpp"
 #include "conv/weight_engine.hpp"
+#include "conv/weight_patches.hpp"
 #include "halfulp/conv.hpp"
 #include "halfulp/engines.hpp"
 
@@ -10,6 +11,13 @@ template <class T>
 void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
                     const Filters<T>& out, Precision precision) {
   const ConvKernels& kernels = select_conv_kernels();
+  if constexpr (!std::is_same_v<T, double>) {
+    if (precision == Precision::correct && WeightPatchEngine<T>::fits(geometry) &&
+        WeightPatchEngine<T>(geometry, inputs, outputs, out, kernels).run()) {
+      count_engine(Engine::conv_weight_winograd);
+      return;
+    }
+  }
   count_engine(Engine::conv_weight);
   if (precision == Precision::fast) {
     using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -11,6 +11,7 @@
 #include "conv/gather_problem.hpp"
 #include "conv/stage.hpp"
 #include "conv/tasks.hpp"
+#include "conv/weight_terms.hpp"
 
 namespace halfulp::conv {
 
@@ -68,11 +69,6 @@ class WeightEngine {
   void collect(Workspace& work, const WeightTask& task, Index in, Index tap);
   void finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap);
   void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
-  T resolve(Index group, Index out, Index in, Index tap, double value, bool exact) const;
-  template <class F>
-  bool for_each_run(Index group, Index out, Index in, Index tap, const F& f) const;
-  template <class F>
-  bool walk_axis(std::size_t axis, Index tap, const T* output, const T* input, const F& f) const;
   // The row of the sums that belongs to an input channel of the task and a tap: stagings fill whole groups of rows.
   Index row_of(const Workspace& work, Index in, Index tap) const {
     const Index staged = ceil_div(work.step * taps_, products_.rows) * products_.rows;
@@ -88,7 +84,8 @@ class WeightEngine {
   const ConvKernels& kernels_;
   const ProductKernels<S>& products_;
   const bool correct_, twofold_, dot_;
-  const Gather gather_;
+  const WeightTerms<T> terms_;
+  const Gather& gather_;
   const Tiling tiling_;
   const Index taps_;
   Index flush_ = 1;  // tiles whose products are summed before they are added to the totals
@@ -110,7 +107,8 @@ WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>
       correct_(mode != Mode::fast),
       twofold_(mode == Mode::twofold),
       dot_(2 * geometry.out_channels < products_.width),
-      gather_(output_gather(geometry)),
+      terms_(geometry, inputs, outputs, kernels),
+      gather_(terms_.gather()),
       tiling_(gather_, dot_ ? kDotTile : kWeightTile),
       taps_(tap_count(gather_)) {
   const Tile tile = tiling_.tile(0);  // the largest

@@ -76,7 +76,8 @@ void WeightEngine<T, S>::finish_fast(Workspace& work, const WeightTask& task, In
   store_fast(sums, task.outs, out);
   for (Index m = 0; m < task.outs; ++m)
     if (!std::isfinite(sums[m]))
-      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, static_cast<double>(sums[m]), false);
+      out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, static_cast<double>(sums[m]),
+                              false);
 }
 
 template <class T, class S>
@@ -105,53 +106,8 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
     const bool exact = reach == 0 || sizes[m] == 0 || reach * sizes[m] < a.exact;
     const double value = twofold_ ? high[m] + work.low.at_least(1)[m] : high[m];
     if (bad[m] != 0 || !std::isfinite(value))
-      out[m] = resolve(task.group, task.first_out + m, task.first_in + in, tap, value, exact);
+      out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, value, exact);
   }
-}
-
-template <class T, class S>
-template <class F>
-bool WeightEngine<T, S>::walk_axis(std::size_t axis, Index tap, const T* output, const T* input, const F& f) const {
-  Index inner = 1;
-  for (std::size_t later = axis + 1; later < gather_.size(); ++later)
-    inner *= static_cast<Index>(gather_[later].tap.size());
-  const GatherAxis& one = gather_[axis];
-  const Index offset = one.offset[static_cast<std::size_t>(tap / inner)];
-  // The positions that meet a real cell: [begin, end).
-  const Index begin = offset >= 0 ? 0 : ceil_div(-offset, one.step);
-  const Index room = one.source_size - offset;
-  const Index end = room <= 0 ? 0 : std::min(one.positions, ceil_div(room, one.step));
-  if (begin >= end) return true;
-  output += begin * outputs_.spatial[axis];
-  input += (begin * one.step + offset) * inputs_.spatial[axis];
-  const Index step = one.step * inputs_.spatial[axis];
-  if (axis + 1 == gather_.size()) return f(output, outputs_.spatial[axis], input, step, end - begin);
-  for (Index q = begin; q < end; ++q, output += outputs_.spatial[axis], input += step)
-    if (!walk_axis(axis + 1, tap % inner, output, input, f)) return false;
-  return true;
-}
-
-template <class T, class S>
-template <class F>
-bool WeightEngine<T, S>::for_each_run(Index group, Index out, Index in, Index tap, const F& f) const {
-  for (Index n = 0; n < g_.batch; ++n) {
-    const T* const output = outputs_.data + n * outputs_.batch + (group * g_.out_channels + out) * outputs_.channel;
-    const T* const input = inputs_.data + n * inputs_.batch + (group * g_.in_channels + in) * inputs_.channel;
-    if (!walk_axis(0, tap, output, input, f)) return false;
-  }
-  return true;
-}
-
-template <class T, class S>
-T WeightEngine<T, S>::resolve(Index group, Index out, Index in, Index tap, double value,
-                              bool exact) const {
-  const auto walk = [&](const auto& f) { return for_each_run(group, out, in, tap, f); };
-  if (value == 0) {
-    ZeroTerms zeros(exact, false, 0);
-    walk(one_by_one<T>([&](double y, double x) { return zeros.look_at(y, x); }));
-    if (zeros.known()) return round_to<T>(zeros.sum());
-  }
-  return round_products<T>(walk, nullptr);
 }
 
 template <class T, class S>

@@ -1,0 +1,132 @@
+// The transforms of the weight product by patches for one instruction set.
+#include "conv/weight_patch_kernels.hpp"
+
+#include "conv/winograd_kernels.hpp"
+#include "simd/products.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using conv::kFar, conv::kFar2, conv::kFarScale, conv::kNear, conv::kNear2, conv::kNearScale, conv::kPatchSide;
+using conv::kPatchOutputs, conv::kPatchTaps, conv::kPatchValues, conv::kPointProduct;
+using Doubles = Vector<double>;
+
+inline Doubles all(double x) { return filled<Doubles>(x); }
+
+// A': from four outputs, `step` apart, to six values.
+inline void transform_outputs(const Doubles* y, int step, Doubles* out) {
+  const Doubles near_even = multiply_add(all(kNear2), y[2 * step], y[0]);
+  const Doubles near_odd = multiply_add(all(kNear2), y[3 * step], y[step]);
+  const Doubles far_even = multiply_add(all(kFar2), y[2 * step], y[0]);
+  const Doubles far_odd = multiply_add(all(kFar2), y[3 * step], y[step]);
+  out[0] = y[0];
+  out[1] = multiply_add(all(kNear), near_odd, near_even);
+  out[2] = multiply_add(all(-kNear), near_odd, near_even);
+  out[3] = multiply_add(all(kFar), far_odd, far_even);
+  out[4] = multiply_add(all(-kFar), far_odd, far_even);
+  out[5] = y[3 * step];
+}
+
+// G': from six sums, `step` apart, to three taps.
+inline void transform_sums(const Doubles* m, int step, Doubles* out) {
+  const Doubles near_sum = m[step] + m[2 * step], near_difference = m[step] - m[2 * step];
+  const Doubles far_sum = m[3 * step] + m[4 * step], far_difference = m[3 * step] - m[4 * step];
+  out[0] = multiply_add(all(1 / kFarScale), far_sum,
+                        multiply_add(all(1 / kNearScale), near_sum, all(1 / kPointProduct) * m[0]));
+  out[1] = multiply_add(all(kFar / kFarScale), far_difference, all(kNear / kNearScale) * near_difference);
+  out[2] = multiply_add(all(kFar2 / kFarScale), far_sum,
+                        multiply_add(all(kNear2 / kNearScale), near_sum, m[5 * step]));
+}
+
+void patch_values(const double* outputs, Index row_stride, Index stride, Index n, double* out, Index value_stride,
+                  double* squares, Index square_stride) {
+  for (Index c = 0; c < n; c += kWidth<Doubles>) {
+    Doubles half[kPatchOutputs][kPatchSide];  // [row of outputs][column of values]
+    Doubles total = load(squares + kPatchValues * square_stride + c);
+    for (int i = 0; i < kPatchOutputs; ++i) {
+      Doubles y[kPatchOutputs];
+      for (int j = 0; j < kPatchOutputs; ++j) {
+        y[j] = load(outputs + i * row_stride + j * stride + c);
+        total = multiply_add(y[j], y[j], total);
+      }
+      transform_outputs(y, 1, half[i]);
+    }
+    store(squares + kPatchValues * square_stride + c, total);
+    for (int l = 0; l < kPatchSide; ++l) {
+      Doubles values[kPatchSide];
+      transform_outputs(half[0] + l, kPatchSide, values);
+      for (int k = 0; k < kPatchSide; ++k) {
+        const Index at = k * kPatchSide + l;
+        store(out + at * value_stride + c, values[k]);
+        double* const square = squares + at * square_stride + c;
+        store(square, multiply_add(values[k], values[k], load(square)));
+      }
+    }
+  }
+}
+
+void patch_taps(const double* sums, Index value_stride, Index n, double* out, Index stride) {
+  for (Index c = 0; c < n; c += kWidth<Doubles>) {
+    Doubles half[kPatchSide][kPatchTaps];  // [row of values][column of taps]
+    for (int k = 0; k < kPatchSide; ++k) {
+      Doubles m[kPatchSide];
+      for (int l = 0; l < kPatchSide; ++l) m[l] = load(sums + (k * kPatchSide + l) * value_stride + c);
+      transform_sums(m, 1, half[k]);
+    }
+    for (int j = 0; j < kPatchTaps; ++j) {
+      Doubles taps[kPatchTaps];
+      transform_sums(half[0] + j, kPatchTaps, taps);
+      for (int i = 0; i < kPatchTaps; ++i) store(out + (i * kPatchTaps + j) * stride + c, taps[i]);
+    }
+  }
+}
+
+// One step of all lanes.
+struct TwofoldLanes {
+  static constexpr int kCount = static_cast<int>(conv::kTwofoldLanes) / kWidth<Doubles>;
+  Doubles high[kCount], low[kCount], size[kCount];
+
+  void add(const double* a, const double* b) {
+    for (int j = 0; j < kCount; ++j) {
+      const Doubles x = load(a + j * kWidth<Doubles>) * load(b + j * kWidth<Doubles>);
+      const Doubles sum = high[j] + x, from_x = sum - high[j];
+      low[j] = low[j] + ((high[j] - (sum - from_x)) + (x - from_x));
+      high[j] = sum;
+      size[j] = size[j] + magnitude(x);
+    }
+  }
+};
+
+void add_twofold(const double* a, const double* b, Index n, double* lanes) {
+  constexpr Index width = conv::kTwofoldLanes;
+  TwofoldLanes sums;
+  for (int j = 0; j < TwofoldLanes::kCount; ++j) {
+    double* const at = lanes + j * kWidth<Doubles>;
+    sums.high[j] = load(at), sums.low[j] = load(at + width), sums.size[j] = load(at + 2 * width);
+  }
+  Index i = 0;
+  for (; i + width <= n; i += width) sums.add(a + i, b + i);
+  if (i < n) {
+    double last_a[width] = {}, last_b[width] = {};
+    for (Index j = 0; i + j < n; ++j) last_a[j] = a[i + j], last_b[j] = b[i + j];
+    sums.add(last_a, last_b);
+  }
+  for (int j = 0; j < TwofoldLanes::kCount; ++j) {
+    double* const at = lanes + j * kWidth<Doubles>;
+    store(at, sums.high[j]), store(at + width, sums.low[j]), store(at + 2 * width, sums.size[j]);
+  }
+}
+
+}  // namespace
+
+const WeightPatchKernels& weight_patch_kernels() {
+#if defined(__AVX2__) || defined(__AVX512F__)  // multiply_add rounds once
+  constexpr double output_roundings = 4, sum_roundings = 8;
+#else
+  constexpr double output_roundings = 8, sum_roundings = 10;
+#endif
+  static constexpr WeightPatchKernels table{output_roundings, sum_roundings, patch_values, patch_taps, add_twofold};
+  return table;
+}
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -1,0 +1,74 @@
+// From the sums of the weight product by patches to weights: bounds, acceptance, resolution of the rest.
+#pragma once
+
+#include "conv/weight_patches.hpp"
+
+namespace halfulp::conv {
+
+// The factors of the bound: reach[input channel][tap] and sizes[tap][output channel].
+template <class T>
+void WeightPatchEngine<T>::find_sizes(Workspace& work, const WeightTask& task) {
+  constexpr Index taps = kPatchTaps * kPatchTaps;
+  double* const reach = work.reach.at_least(task.ins * taps);
+  double* const sizes = work.sizes.at_least(taps * work.width);
+  const double* const squares = work.output_squares.at_least(1);
+  bool finite = true;
+  for (Index c = 0; c < task.ins; ++c) {
+    const double size = work.input_size[static_cast<std::size_t>(c)];
+    finite = finite && std::isfinite(size);
+    bounds_.factors(work.input_squares.data() + c * kPatchValues, 1, std::sqrt(size), true, reach + c * taps, 1);
+  }
+  for (Index m = 0; m < task.outs; ++m) {
+    const double size = squares[kPatchValues * work.width + m];
+    finite = finite && std::isfinite(size);
+    bounds_.factors(squares + m, work.width, std::sqrt(size), false, sizes + m, work.width);
+  }
+  if (!finite) refused_ = true;
+}
+
+template <class T>
+void WeightPatchEngine<T>::finish(Workspace& work, const WeightTask& task) {
+  constexpr Index taps = kPatchTaps * kPatchTaps;
+  double* const sums = work.taps.at_least(taps * work.width);
+  T* const rounded = work.rounded.at_least(taps * work.width);
+  std::fill_n(work.floors.at_least(task.outs), task.outs, kZeroWeightMargin);
+  work.bad.at_least(task.outs);
+  for (Index in = 0; in < task.ins; ++in) {
+    weight_.taps(work.sums.at_least(1) + in * work.width, sum_stride(work), work.width, sums, work.width);
+    for (Index tap = 0; tap < taps; ++tap)
+      if (!finish_tap(work, task, in, tap)) return;
+    const Index first = task.group * g_.out_channels + task.first_out;
+    T* out = out_.data + first * out_.out + (task.first_in + in) * out_.in;
+    for (Index m = 0; m < task.outs; ++m, out += out_.out)
+      for (Index tap = 0; tap < taps; ++tap)
+        out[tap / kPatchTaps * out_.spatial[0] + tap % kPatchTaps * out_.spatial[1]] = rounded[tap * work.width + m];
+  }
+}
+
+template <class T>
+bool WeightPatchEngine<T>::finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap) {
+  constexpr Index few = 256;
+  const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
+  const double reach = work.reach.at_least(1)[in * kPatchTaps * kPatchTaps + tap];
+  const double* const sizes = work.sizes.at_least(1) + tap * work.width;
+  double* const sums = work.taps.at_least(1) + tap * work.width;
+  T* const out = work.rounded.at_least(1) + tap * work.width;
+  const Acceptance a{task.outs, {sizes, nullptr}, {reach, 0}, 0, -0.0, work.floors.at_least(1), gamma, 0.0};
+  std::uint8_t* const bad = work.bad.at_least(1);
+  work.seen += task.outs;
+  const Index count = accept_sums(kernels_, sums, nullptr, a, out, bad);
+  if (count == 0) return true;
+  for (Index m = 0; m < task.outs; ++m) {
+    if (bad[m] == 0) continue;
+    const bool zero = reach == 0 || sizes[m] == 0;  // decided by one look
+    if (!zero) work.undecided += 1;
+    if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {
+      refused_ = true;
+      return false;
+    }
+    out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, zero ? 0.0 : sums[m], zero);
+  }
+  return true;
+}
+
+}  // namespace halfulp::conv
