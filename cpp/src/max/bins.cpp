@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
+#include "max/row_loader.hpp"
 #include "max/separable.hpp"
 #include "max/walk.hpp"
-#include "base/row_buffer.hpp"
 
 namespace halfulp {
 namespace {
@@ -20,25 +20,94 @@ struct Chunk {
   Index begin, end, first, stop;
 };
 
-template <class T, class C, class P>
+// Finds the winners of windows whose values are known, where they matter.
+template <class T>
+class WinnerSearch {
+ public:
+  using C = walk::compute_t<T>;
+
+  WinnerSearch(const MaxPlan& plan, const MaxPlane& plane) : plan_(plan), plane_(plane), last_(plan.ndim() - 1) {}
+
+  // The values of a chunk of outputs: what is to be known of their winners is written, and a zero gets its sign. `real`
+  // says whether the windows have cells along the other axes.
+  void finish(Index* output, const Chunk& chunk, bool real, C* values) const {
+    const Index lanes = plane_.lanes;
+    const bool value_only = plane_.value_only();
+    MaxPlane lane = plane_;
+    for (Index i = 0; i < (chunk.end - chunk.begin) * lanes; ++i) {
+      output[last_] = chunk.begin + i / lanes;
+      const bool cells = real && plan_.spans.back().count[static_cast<std::size_t>(output[last_])] > 0;
+      if (!cells) values[i] = C{};
+      if (cells && value_only && (!std::is_floating_point_v<C> || values[i] != 0)) continue;
+      if (lanes > 1) lane = lane_of(plane_, i % lanes);
+      const walk::Best best = cells ? winner(lane, output, values[i]) : walk::Best{};
+      if (cells) values[i] = walk::value_of(*reinterpret_cast<const T*>(lane.x.data + best.offset));
+      if (!value_only) walk::record_best<T>(plan_, lane, output, best);
+    }
+  }
+
+ private:
+  // The first cell of a window that has its value, or the last; of a NaN, any NaN is.
+  walk::Best winner(const MaxPlane& one, const Index* output, C value) const {
+    walk::Best best;
+    const bool last = plan_.ties == Ties::last;
+    const Index count = plan_.spans.back().count[static_cast<std::size_t>(output[last_])];
+    const Index stride = one.x.strides[last_];
+    walk::cell_rows(plan_, output, one.x.strides, [&](Index offset, Index code, Index flat) {
+      const Index i = last ? last_match(one.x.data + offset, stride, count, value)
+                           : first_match(one.x.data + offset, stride, count, value);
+      if (i < 0) return true;
+      best = {offset + i * stride, code + i, flat + i};
+      return last;
+    });
+    return best;
+  }
+
+  static bool matches(const char* cell, C value) noexcept {
+    return walk::wins(walk::value_of(*reinterpret_cast<const T*>(cell)), value);
+  }
+
+  static Index first_match(const char* row, Index stride, Index count, C value) noexcept {
+    constexpr Index block = 32;
+    // Of contiguous cells, blocks without a match are passed over without a branch per cell.
+    const auto* cells = reinterpret_cast<const T*>(row);
+    Index i = 0;
+    for (; stride == static_cast<Index>(sizeof(T)) && i + block <= count; i += block) {
+      int found = 0;
+      for (Index j = i; j < i + block; ++j) found |= walk::wins(walk::value_of(cells[j]), value);
+      if (found != 0) break;
+    }
+    for (; i < count; ++i)
+      if (matches(row + i * stride, value)) return i;
+    return -1;
+  }
+
+  static Index last_match(const char* row, Index stride, Index count, C value) noexcept {
+    for (Index j = count - 1; j >= 0; --j)
+      if (matches(row + j * stride, value)) return j;
+    return -1;
+  }
+
+  const MaxPlan& plan_;
+  const MaxPlane& plane_;
+  int last_;
+};
+
 class Bins final : public PlaneEngine {
  public:
-  using Kernels = MaxRowKernels<C, P>;
-
-  Bins(const MaxPlan& plan, const Kernels& kernels, Index lanes)
+  Bins(const MaxPlan& plan, const CellType& type, Index lanes)
       : plan_(plan),
-        kernels_(kernels),
+        type_(type),
+        kernels_(select_max_kernels().rows[static_cast<int>(type.compared)]),
         last_(plan.ndim() - 1),
         lanes_(lanes),
         most_cells_(std::min(plan.axes.back().size, std::max<Index>(kVectorBytes, kChunkItems / lanes))),
-        loader_({most_cells_, 0, 1, lanes, padded_length<C>(most_cells_ * lanes), last_ == 0 ? 1 : kRowsAtOnce},
-                kernels, C{}) {
-    rule_ = !std::is_floating_point_v<C>         ? MaxRule::clean
-            : plan.nan == NanPolicy::propagate ? MaxRule::propagate
-                                               : MaxRule::absent;
-    folded_.assign(padded_length<C>(most_cells_ * lanes) + kRowSlack, C{});
+        loader_({most_cells_, 0, 1, lanes, padded_items(most_cells_ * lanes, type.item), last_ == 0 ? 1 : kRowsAtOnce},
+                type, 0),
+        rule_(plan.nan == NanPolicy::propagate ? MaxRule::propagate : MaxRule::absent) {
+    folded_.assign(padded_items(most_cells_ * lanes, type.item), type.item);
     const Index most_outputs = std::min(plan.axes.back().output, most_cells_);
-    values_.assign(padded_length<C>(most_outputs * lanes) + kRowSlack, C{});
+    values_.assign(padded_items(most_outputs * lanes, type.item), type.item);
   }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
@@ -95,8 +164,8 @@ class Bins final : public PlaneEngine {
 
   // Windows over contiguous memory need no folded row: those of a single row, and one that holds whole rows.
   bool whole_rows(const Index* output, const Chunk& chunk) {
-    if constexpr (!std::is_same_v<T, C>) return false;
-    const Index item = static_cast<Index>(sizeof(T)), width = plan_.axes.back().size;
+    if (type_.converts()) return false;
+    const Index item = type_.item, width = plan_.axes.back().size;
     if (lanes_ != 1 || last_ > 1 || plane_->x.strides[last_] != item) return false;
     Index first_row = 0, rows = 1;
     if (last_ == 1) {
@@ -105,23 +174,25 @@ class Bins final : public PlaneEngine {
       if (chunk.stop - chunk.first != width || plane_->x.strides[0] != item * width || chunk.end - chunk.begin != 1)
         return false;
     }
-    const auto* cells = reinterpret_cast<const C*>(plane_->x.data + first_row * item * width);
+    const char* const cells = plane_->x.data + first_row * item * width;
     for (Index o = chunk.begin; o < chunk.end; ++o) {
       const Index count = spans(last_).count[at(o)];
-      if (count > 0) values_.data()[o - chunk.begin] = largest(cells + spans(last_).begin[at(o)], rows * count);
+      if (count > 0) largest(cells + spans(last_).begin[at(o)] * item, rows * count, values_.at(o - chunk.begin));
     }
     return true;
   }
 
-  C largest(const C* cells, Index n) const { return kernels_.largest[static_cast<int>(rule_)](cells, n); }
+  void largest(const char* cells, Index n, char* value) const {
+    kernels_.largest[static_cast<int>(rule_)](cells, n, type_.flip, value);
+  }
 
   void fold(const Index* output, const Chunk& chunk) {
     if (chunk.stop - chunk.first <= most_cells_) {
       fold_rows(output, chunk.first, chunk.stop);
       for (Index o = chunk.begin; o < chunk.end; ++o) {
         const Index count = spans(last_).count[at(o)];
-        const C* cells = folded_.data() + (spans(last_).begin[at(o)] - chunk.first) * lanes_;
-        if (count > 0) fold_columns(cells, count, values_.data() + (o - chunk.begin) * lanes_, true);
+        const char* const cells = folded_.at((spans(last_).begin[at(o)] - chunk.first) * lanes_);
+        if (count > 0) fold_columns(cells, count, values_.at((o - chunk.begin) * lanes_), true);
       }
       return;
     }
@@ -157,113 +228,67 @@ class Bins final : public PlaneEngine {
   }
 
   void fold_some(const char* source, Index step, Index rows, Index cells, bool empty) {
-    const C* taps[kRowsAtOnce + 1];
-    const Index n = cells * lanes_, item = static_cast<Index>(sizeof(T));
+    const void* taps[kRowsAtOnce + 1];
+    const Index n = cells * lanes_, item = type_.item;
+    const RowRun run{1, n, 0, 0, type_.flip};
+    const auto fold = kernels_.fold[static_cast<int>(rule_)];
     int count = 0;
     if (!empty) taps[count++] = folded_.data();
     // Rows of the array itself, where a vector cannot reach beyond them.
-    if (std::is_same_v<T, C> && plane_->x.strides[last_] == item * lanes_ && n * item >= kVectorBytes) {
+    if (!type_.converts() && plane_->x.strides[last_] == item * lanes_ && n * item >= kVectorBytes) {
       for (Index r = 0; r < rows; ++r) {
-        taps[count++] = reinterpret_cast<const C*>(source + r * step);
+        taps[count++] = source + r * step;
         prefetch_bytes(source + (r + rows) * step, n * item);
       }
-      return kernels_.fold_exact[static_cast<int>(rule_)][0](taps, count, folded_.data(), {1, n, 0, 0});
+      return fold(taps, count, folded_.data(), run);
     }
     loader_.load(source, step, plane_->x.strides[last_], rows, cells);
-    for (Index r = 0; r < rows; ++r) taps[count++] = loader_.at(0, 0) + r * loader_.pitch();
-    kernels_.fold[static_cast<int>(rule_)][0](taps, count, folded_.data(), {1, n, 0, 0});
+    for (Index r = 0; r < rows; ++r) taps[count++] = loader_.at(0, 0) + r * loader_.pitch() * item;
+    fold(taps, count, folded_.data(), run);
   }
 
   // Folds `count` cells of a folded row into one value per lane, or into the values that are there.
-  void fold_columns(const C* cells, Index count, C* value, bool fresh) {
+  void fold_columns(const char* cells, Index count, char* value, bool fresh) {
+    const Index item = type_.item;
     if (lanes_ == 1) {
-      C both[2] = {*value, largest(cells, count)};
-      *value = fresh ? both[1] : largest(both, 2);
-      return;
+      if (fresh) return largest(cells, count, value);
+      alignas(8) char both[16];
+      std::memcpy(both, value, static_cast<std::size_t>(item));
+      largest(cells, count, both + item);
+      return largest(both, 2, value);
     }
     taps_.clear();
     if (!fresh) taps_.push_back(value);
-    for (Index c = 0; c < count; ++c) taps_.push_back(cells + c * lanes_);
-    kernels_.fold_exact[static_cast<int>(rule_)][0](taps_.data(), static_cast<int>(taps_.size()), value,
-                                                    {1, lanes_, 0, 0});
+    for (Index c = 0; c < count; ++c) taps_.push_back(cells + c * lanes_ * item);
+    kernels_.fold[static_cast<int>(rule_)](taps_.data(), static_cast<int>(taps_.size()), value,
+                                           {1, lanes_, 0, 0, type_.flip});
   }
 
   // Writes a chunk of finished values, and what is to be known of their winners.
   void write_chunk(Index* output, const Chunk& chunk, bool real) {
-    const bool value_only = plane_->value_only();
-    MaxPlane lane = *plane_;
-    for (Index i = 0; i < (chunk.end - chunk.begin) * lanes_; ++i) {
-      C& value = values_.data()[i];
-      output[last_] = chunk.begin + i / lanes_;
-      const bool cells = real && count_of(last_, output) > 0;
-      if (!cells) value = C{};
-      if (cells && value_only && (!std::is_floating_point_v<C> || value != 0)) continue;
-      if (lanes_ > 1) lane = lane_of(*plane_, i % lanes_);
-      const walk::Best best = cells ? winner(lane, output, value) : walk::Best{};
-      if (cells) value = walk::value_of(*reinterpret_cast<const T*>(lane.x.data + best.offset));
-      if (!value_only) walk::record_best<T>(plan_, lane, output, best);
-    }
+    if (type_.is_number() || !plane_->value_only() || plan_.any_empty)
+      visit(type_.storage, [&](auto tag) {
+        using T = decltype(tag);
+        using C = walk::compute_t<T>;
+        WinnerSearch<T>(plan_, *plane_).finish(output, chunk, real, reinterpret_cast<C*>(values_.data()));
+      });
     output[last_] = chunk.begin;
     char* target = plane_->out.data + walk::position(output, plane_->out.strides, last_ + 1);
-    write_row<T, C>(values_.data(), target, plane_->out.strides[last_], chunk.end - chunk.begin, lanes_);
+    write_row(type_, values_.data(), target, plane_->out.strides[last_], chunk.end - chunk.begin, lanes_);
     output[last_] = 0;
   }
 
-  // The first cell of a window that has its value, or the last; of a NaN, any NaN is.
-  walk::Best winner(const MaxPlane& one, const Index* output, C value) const {
-    walk::Best best;
-    const bool last = plan_.ties == Ties::last;
-    const Index count = count_of(last_, output), stride = one.x.strides[last_];
-    walk::cell_rows(plan_, output, one.x.strides, [&](Index offset, Index code, Index flat) {
-      const Index i = last ? last_match(one.x.data + offset, stride, count, value)
-                           : first_match(one.x.data + offset, stride, count, value);
-      if (i < 0) return true;
-      best = {offset + i * stride, code + i, flat + i};
-      return last;
-    });
-    return best;
-  }
-
-  static bool matches(const char* cell, C value) noexcept {
-    return walk::wins(walk::value_of(*reinterpret_cast<const T*>(cell)), value);
-  }
-
-  static Index first_match(const char* row, Index stride, Index count, C value) noexcept {
-    constexpr Index block = 32;
-    // Of contiguous cells, blocks without a match are passed over without a branch per cell.
-    const auto* cells = reinterpret_cast<const T*>(row);
-    Index i = 0;
-    for (; stride == static_cast<Index>(sizeof(T)) && i + block <= count; i += block) {
-      int found = 0;
-      for (Index j = i; j < i + block; ++j) found |= walk::wins(walk::value_of(cells[j]), value);
-      if (found != 0) break;
-    }
-    for (; i < count; ++i)
-      if (matches(row + i * stride, value)) return i;
-    return -1;
-  }
-
-  static Index last_match(const char* row, Index stride, Index count, C value) noexcept {
-    for (Index j = count - 1; j >= 0; --j)
-      if (matches(row + j * stride, value)) return j;
-    return -1;
-  }
-
   const MaxPlan& plan_;
-  const Kernels& kernels_;
+  CellType type_;
+  const MaxRowKernels& kernels_;
   int last_;
   Index lanes_, most_cells_;
-  RowLoader<T, C, Kernels> loader_;
-  MaxRule rule_ = MaxRule::clean;
-  RowBuffer<C> folded_, values_;
-  std::vector<const C*> taps_;
+  RowLoader loader_;
+  MaxRule rule_;
+  ItemBuffer folded_, values_;
+  std::vector<const void*> taps_;
   const MaxPlane* plane_ = nullptr;
 };
-
-template <class T, class C, class P>
-std::unique_ptr<PlaneEngine> bins(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
-  return std::make_unique<Bins<T, C, P>>(plan, kernels, plane.lanes);
-}
 
 }  // namespace
 
@@ -283,23 +308,9 @@ bool bins_apply(const MaxPlan& plan, const MaxPlane& plane) noexcept {
   return last.adaptive || (plane.value_only() ? last.stride > 3 : last.stride > 3 && last.kernel >= 16);
 }
 
-std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& plane) {
+std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
   if (!bins_apply(plan, plane)) return nullptr;
-  const MaxKernels& k = select_max_kernels();
-  switch (plane.dtype) {
-    case DType::f16: return bins<Float16>(plan, plane, k.f32_index);
-    case DType::bf16: return bins<BFloat16>(plan, plane, k.f32_index);
-    case DType::f32: return bins<float>(plan, plane, k.f32_index);
-    case DType::f64: return bins<double>(plan, plane, k.f64_index);
-    case DType::i8: return bins<std::int8_t>(plan, plane, k.i8);
-    case DType::i16: return bins<std::int16_t>(plan, plane, k.i16);
-    case DType::i32: return bins<std::int32_t>(plan, plane, k.i32);
-    case DType::i64: return bins<std::int64_t>(plan, plane, k.i64);
-    case DType::u16: return bins<std::uint16_t>(plan, plane, k.u16);
-    case DType::u32: return bins<std::uint32_t>(plan, plane, k.u32);
-    case DType::u64: return bins<std::uint64_t>(plan, plane, k.u64);
-    default: return bins<std::uint8_t>(plan, plane, k.u8);  // bool is a byte, 0 or 1
-  }
+  return std::make_unique<Bins>(plan, type, plane.lanes);
 }
 
 }  // namespace halfulp

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "max/max_kernels.hpp"
+#include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
 #include "max/walk.hpp"
 

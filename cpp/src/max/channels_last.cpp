@@ -1,28 +1,30 @@
 // Hard max over small windows whose places hold whole vectors (the channels of channels-last storage): every output
 // from all its cells, in row-major order, where they lie. Nothing is kept in between, and the rule holds for whatever
 // comes.
+#include <algorithm>
 #include <vector>
 
-#include "max/max_kernels.hpp"
 #include "base/stream_kernels.hpp"
 #include "max/nan.hpp"
+#include "max/row_loader.hpp"
 #include "max/separable.hpp"
 #include "max/walk.hpp"
-#include "base/row_buffer.hpp"
 
 namespace halfulp {
 namespace {
 
 constexpr Index kMostCells = 16;  // of a window: larger ones are cheaper one axis at a time
 
-template <class C, class P>
 class Places final : public PlaneEngine {
  public:
-  Places(const MaxPlan& plan, const MaxRowKernels<C, P>& kernels, Index lanes)
-      : plan_(plan), last_(plan.ndim() - 1), lanes_(lanes) {
-    const MaxRule rule = plan.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate;
-    fold_ = kernels.fold_exact[static_cast<int>(rule)][plan.ties == Ties::last ? 1 : 0];
-    row_.assign(plan.axes.back().output * lanes, C{});
+  Places(const MaxPlan& plan, const CellType& type, Index lanes)
+      : plan_(plan),
+        type_(type),
+        last_(plan.ndim() - 1),
+        lanes_(lanes),
+        rule_(plan.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate),
+        kernels_(select_max_kernels().rows[static_cast<int>(type.compared)]) {
+    row_.assign(plan.axes.back().output * lanes, type.item);
   }
 
   bool has_quiet_nans() const noexcept override { return true; }
@@ -44,24 +46,22 @@ class Places final : public PlaneEngine {
   }
 
  private:
-  static constexpr Index kItem = static_cast<Index>(sizeof(C));
-
   // Outputs [begin, end) of a row.
   void row(const MaxPlane& plane, Index* output, Index begin, Index end) {
     output[last_] = begin;
     char* const target = plane.out.data + walk::position(output, plane.out.strides, last_ + 1);
     const Index step = plane.out.strides[last_];
-    const bool stream = plane.stream && step == lanes_ * kItem;
-    C* const made = stream ? row_.data() : reinterpret_cast<C*>(target);
+    const bool stream = plane.stream && step == lanes_ * type_.item;
+    char* const made = stream ? row_.data() : target;
     for (Index o = begin, run = 1; o < end; o += run) {
       output[last_] = o;
       run = alike(o, end);
-      windows(plane, output, made + (o - begin) * (step / kItem), {run, lanes_, 0, step / kItem});
+      windows(plane, output, made + (o - begin) * step, {run, lanes_, 0, step / type_.item, type_.flip});
     }
-    if (step == lanes_ * kItem) make_nans_quiet(made, (end - begin) * lanes_);
+    if (step == lanes_ * type_.item) make_quiet(made, (end - begin) * lanes_);
     else
-      for (Index o = 0; o < end - begin; ++o) make_nans_quiet(made + o * (step / kItem), lanes_);
-    if (stream) stream_.copy(reinterpret_cast<const char*>(made), target, (end - begin) * lanes_ * kItem);
+      for (Index o = 0; o < end - begin; ++o) make_quiet(made + o * step, lanes_);
+    if (stream) stream_.copy(made, target, (end - begin) * lanes_ * type_.item);
   }
 
   // How many outputs from o on have as many cells, a stride apart.
@@ -75,55 +75,44 @@ class Places final : public PlaneEngine {
     return run;
   }
 
-  void windows(const MaxPlane& plane, const Index* output, C* made, RowRun run) {
+  void make_quiet(char* values, Index n) const {
+    if (type_.compared == Compared::f32) make_nans_quiet(reinterpret_cast<float*>(values), n);
+    if (type_.compared == Compared::f64) make_nans_quiet(reinterpret_cast<double*>(values), n);
+  }
+
+  void windows(const MaxPlane& plane, const Index* output, char* made, RowRun run) {
     taps_.clear();
-    walk::cells(plan_, output, plane.x.strides, [&](Index offset, Index, Index) {
-      taps_.push_back(reinterpret_cast<const C*>(plane.x.data + offset));
-    });
-    run.from_step = plan_.axes.back().stride * plane.x.strides[last_] / kItem;
-    if (!taps_.empty()) return fold_(taps_.data(), static_cast<int>(taps_.size()), made, run);
-    for (Index r = 0; r < run.count; ++r) std::fill_n(made + r * run.to_step, lanes_, C{});
+    walk::cells(plan_, output, plane.x.strides,
+                [&](Index offset, Index, Index) { taps_.push_back(plane.x.data + offset); });
+    if (plan_.ties == Ties::last) std::reverse(taps_.begin(), taps_.end());
+    run.from_step = plan_.axes.back().stride * plane.x.strides[last_] / type_.item;
+    const auto fold = kernels_.fold[static_cast<int>(rule_)];
+    if (!taps_.empty()) return fold(taps_.data(), static_cast<int>(taps_.size()), made, run);
+    for (Index r = 0; r < run.count; ++r)
+      std::memset(made + r * run.to_step * type_.item, 0, static_cast<std::size_t>(lanes_ * type_.item));
   }
 
   const MaxPlan& plan_;
+  CellType type_;
   const StreamKernels& stream_ = select_stream_kernels();
   int last_;
   Index lanes_;
-  typename MaxRowKernels<C, P>::Fold fold_;
-  std::vector<const C*> taps_;
-  RowBuffer<C> row_;
+  MaxRule rule_;
+  const MaxRowKernels& kernels_;
+  std::vector<const void*> taps_;
+  ItemBuffer row_;
 };
-
-template <class C, class P>
-std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
-  constexpr Index item = static_cast<Index>(sizeof(C));
-  if (plane.lanes * item < 64) return nullptr;
-  for (int a = 0; a < plan.ndim(); ++a)
-    if (plane.x.strides[a] % item != 0 || plane.out.strides[a] % item != 0) return nullptr;
-  return std::make_unique<Places<C, P>>(plan, kernels, plane.lanes);
-}
 
 }  // namespace
 
-std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& plane) {
-  if (!plane.value_only() || plan.window_cells > kMostCells) return nullptr;
-  for (const Axis& axis : plan.axes)
-    if (axis.adaptive) return nullptr;
-  const MaxKernels& k = select_max_kernels();
-  switch (plane.dtype) {
-    case DType::f32: return engine(plan, plane, k.f32_index);
-    case DType::f64: return engine(plan, plane, k.f64_index);
-    case DType::i8: return engine(plan, plane, k.i8);
-    case DType::i16: return engine(plan, plane, k.i16);
-    case DType::i32: return engine(plan, plane, k.i32);
-    case DType::i64: return engine(plan, plane, k.i64);
-    case DType::u16: return engine(plan, plane, k.u16);
-    case DType::u32: return engine(plan, plane, k.u32);
-    case DType::u64: return engine(plan, plane, k.u64);
-    case DType::f16:
-    case DType::bf16: return nullptr;  // compared as floats
-    default: return engine(plan, plane, k.u8);  // bool is a byte, 0 or 1
+std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
+  if (!plane.value_only() || plan.window_cells > kMostCells || type.converts() || plane.lanes * type.item < 64)
+    return nullptr;
+  for (int a = 0; a < plan.ndim(); ++a) {
+    if (plan.axes[static_cast<std::size_t>(a)].adaptive) return nullptr;
+    if (plane.x.strides[a] % type.item != 0 || plane.out.strides[a] % type.item != 0) return nullptr;
   }
+  return std::make_unique<Places>(plan, type, plane.lanes);
 }
 
 }  // namespace halfulp

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "halfulp/max_pool.hpp"
-#include "base/row_buffer.hpp"
+#include "max/row_loader.hpp"
 
 namespace halfulp {
 
@@ -18,34 +18,32 @@ class RowWindows {
   RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
     const Index steps = std::bit_width(static_cast<std::uint64_t>(axis.kernel)) + 1;
     doubling_ = axis.kernel > 8 && axis.kernel > 2 * axis.stride * steps;
-    ways_ = doubling_ ? 1 : axis.stride;
+    phases_ = doubling_ ? 1 : axis.stride;
   }
 
-  template <class C>
-  RowShape shape(Index rows) const {
+  RowShape shape(Index rows, Index item) const {
     const Index places = std::max(axis_.before + axis_.size, (axis_.output - 1) * axis_.stride + axis_.extent());
-    const Index per_way = (places + ways_ - 1) / ways_;
-    return {axis_.size, axis_.before, ways_, lanes_, padded_length<C>(per_way * lanes_), rows};
+    const Index per_phase = (places + phases_ - 1) / phases_;
+    return {axis_.size, axis_.before, phases_, lanes_, padded_items(per_phase * lanes_, item), rows};
   }
 
   bool doubling() const noexcept { return doubling_; }
-  Index ways() const noexcept { return ways_; }
+  Index phases() const noexcept { return phases_; }
   const Axis& axis() const noexcept { return axis_; }
   Index lanes() const noexcept { return lanes_; }
 
-  // The taps of output 0, in order: (target, place).
-  template <class Loader, class C>
-  void taps(const Loader& loader, std::vector<const C*>& taps) const {
+  // The taps of output 0, in order.
+  void taps(const RowLoader& loader, std::vector<const void*>& taps) const {
     taps.clear();
     for (Index k = 0; k < axis_.kernel; ++k)
-      taps.push_back(loader.at(k * axis_.dilation % ways_, k * axis_.dilation / ways_));
+      taps.push_back(loader.at(k * axis_.dilation % phases_, k * axis_.dilation / phases_));
   }
 
  private:
   Axis axis_;
   Index lanes_;
   bool doubling_;
-  Index ways_;
+  Index phases_;
 };
 
 inline constexpr int kMostJoined = 4;
@@ -94,11 +92,10 @@ struct ClippedDoubling {
   int count = 0;
 };
 
-// Every stride-th place of dense rows, in place.
-template <class C>
-void pick(C* row, Index outputs, Index stride, Index lanes) {
+// Every stride-th place of dense rows, in place; a place holds so many bytes.
+inline void pick(char* row, Index outputs, Index stride, Index bytes) {
   for (Index o = 1; o < outputs; ++o)
-    for (Index lane = 0; lane < lanes; ++lane) row[o * lanes + lane] = row[o * stride * lanes + lane];
+    std::memmove(row + o * bytes, row + o * stride * bytes, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace halfulp

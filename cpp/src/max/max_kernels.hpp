@@ -1,23 +1,26 @@
-// The vectorised rows of hard max. Buffers end in slack of at least kRowSlack bytes, so that kernels may round a length
-// up to whole vectors; only the functions named *_exact write no element past n.
+// The vectorised rows of hard max. Only kernels know the type of a cell; engines pass addresses and count items. Rows
+// may be read up to whole vectors past their end, where buffers have kRowSlack bytes. Unless said otherwise, nothing is
+// written past the items of a row.
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
-#include "base/kernel_table.hpp"
+#include "base/narrower_kernels.hpp"
 
 namespace halfulp {
 
-inline constexpr std::int64_t kRowSlack = 128;
-
-// How two cells compare, the second later in row-major order. `clean` holds for values without NaN; `absent` treats NaN
-// as no cell; `propagate` lets a NaN win.
+// How two cells compare, the second later in row-major order; the first of equal cells wins. `clean` holds for values
+// without NaN; `absent` treats NaN as no cell; `propagate` lets a NaN win.
 enum class MaxRule : std::uint8_t { clean, absent, propagate };
+inline constexpr int kMaxRules = 3;
 
-// What rows hold beside ordinary numbers, the worst of it. Integers are always clean.
+// What rows hold beside ordinary numbers, the worst of it. Integers are always finite.
 enum class Contents : std::uint8_t { finite, infinite, nan };
+
+// The types that cells are compared in. Integers are compared as cell ^ flip, as u8 or as signed integers: that serves
+// the other signedness, and a minimum.
+enum class Compared : std::uint8_t { f32, f64, u8, i16, i32, i64 };
+inline constexpr int kComparedCount = 6;
 
 // Rows of equal length: `count` rows of `items`, `from_step` and `to_step` items apart.
 struct RowRun {
@@ -25,11 +28,11 @@ struct RowRun {
   std::int64_t items = 0;
   std::int64_t from_step = 0;
   std::int64_t to_step = 0;
+  std::uint64_t flip = 0;  // of integers, repeated to fill eight bytes
 };
 
 // Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. The payload
-// of the cells, if it is read at all, lies in rows `pair_step` apart. Changed cells are (cell & keep) ^ flip; changed
-// cells of int16 are the sortable keys of a half type with this infinity, and a NaN or -0 among them counts as NaN.
+// of the cells, if it is read at all, lies in rows `pair_step` apart.
 struct WindowRun {
   std::int64_t rows = 1;
   std::int64_t cells = 0;
@@ -40,25 +43,6 @@ struct WindowRun {
   std::int64_t pair_step = 0;
   std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
   std::int16_t infinity = 0;
-};
-
-// What loses against every cell of a clean row.
-template <class C>
-constexpr C lowest_value() noexcept {
-  using Limits = std::numeric_limits<C>;
-  return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
-}
-
-// The maxima of windows of two or three cells of clean rows, and what the rows held, for one stride. The paired ones
-// also store the payload of the winner: its tangent, or the number of its tap. Rows of `out` and `pairs` may be
-// written up to a whole vector.
-template <class C, class P>
-struct WindowKernels {
-  using Plain = Contents (*)(const C* source, C* out, const WindowRun& run);
-  using Paired = Contents (*)(const C* source, const P* tangents, C* out, P* pairs, const WindowRun& run);
-  Plain plain[2][2];    // [cells - 2][last]
-  Plain changed[2][2];  // of changed cells; null unless C is floating or int16
-  Paired paired[2][2];  // null unless C is floating
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
@@ -73,45 +57,55 @@ struct SlideRun {
   std::int64_t items = 0;
   std::int64_t row_step = 0;  // of suffixes and rows
   std::int64_t out_step = 0;
+  std::uint64_t flip = 0;
 };
 
-// C: the type of the values. P: the payload of a value, an integer or a C, as wide as C.
-template <class C, class P>
+// The maxima of windows of two or three cells of clean rows, and what the rows held; the first of equal cells wins.
+// Rows of `out` and `pairs` may be written up to a whole vector.
+using Windows = Contents (*)(const void* source, void* out, const WindowRun& run);
+using PairWindows = Contents (*)(const void* source, const void* tangents, void* out, void* pairs,
+                                 const WindowRun& run);
+
+// Kernels for one type of cells.
 struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
   // there is one row.
-  using Fold = void (*)(const C* const* taps, int count, C* out, const RowRun& rows);
-  // The same with payloads, to which `add`, and `step` for every tap before the winner, are added if it is an
-  // integer. Without pairs these are the payload.
-  using FoldPair = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
-                            const RowRun& rows);
-  // The same with no element written past the rows; integers must fit in a byte.
-  using Carried = std::conditional_t<std::is_floating_point_v<P>, P, std::uint8_t>;
-  using FoldPairExact = void (*)(const C* const* taps, const P* const* pairs, int count, C* out, Carried* out_pair,
-                                 P add, P step, const RowRun& rows);
-  Fold fold[3][2];  // [rule][last]
-  Fold fold_exact[3][2];
-  FoldPair fold_pair[2][2];  // clean and absent
-  FoldPairExact fold_pair_exact[2][2];
+  void (*fold[kMaxRules])(const void* const* taps, int count, void* out, const RowRun& rows);
   // The largest of n >= 1 values, in any order: of zeros either.
-  C (*largest[3])(const C* values, std::int64_t n);  // [rule]
+  void (*largest[kMaxRules])(const void* values, std::int64_t n, std::uint64_t flip, void* value);
   // Copies rows and tells what they hold.
-  Contents (*copy)(const C* source, C* target, const RowRun& rows);
-  // Deals the items of rows out to two or three targets in turn.
-  Contents (*deinterleave2)(const C* source, C* const* targets, const RowRun& rows);
-  Contents (*deinterleave3)(const C* source, C* const* targets, const RowRun& rows);
-  WindowKernels<C, P> windows[2];  // [stride - 1]
+  Contents (*copy)(const void* source, void* target, const RowRun& rows);
+  // Splits rows by the items' index modulo two or three.
+  Contents (*deinterleave2)(const void* source, void* const* targets, const RowRun& rows);
+  Contents (*deinterleave3)(const void* source, void* const* targets, const RowRun& rows);
+  Windows windows[2][2];  // [stride - 1][cells - 2]
+  // The same of (cell & keep) ^ flip, which is also what is stored. Of i16: of the sortable keys of a half type with
+  // this infinity; a NaN or -0 among them counts as NaN. Null for other integers.
+  Windows changed[2][2];
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
-  // may be written up to a whole vector.
-  using Runs = Contents (*)(const C* source, C* out, const RowRun& rows);
-  Runs fours[2];     // [last]
-  Runs sixteens[2];  // the same for sixteen; null for short types, which have no cheap shifts of whole vectors
+  // may be written up to a whole vector. [last]: the last of equal ones.
+  Contents (*fours[2])(const void* source, void* out, const RowRun& rows);
+  // The same for sixteen, the first of equal ones; null for short types, which have no cheap shifts of whole vectors.
+  Contents (*sixteens)(const void* source, void* out, const RowRun& rows);
   // Rows of `rows.items` items from `before` on become rows of `places`: the first and the last are repeated.
-  void (*extend)(C* data, const RowRun& rows, std::int64_t before, std::int64_t places);
-  // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart.
-  void (*suffixes[3][2])(C* rows, const RowRun& run);  // [rule][last]
-  // A run of sliding windows; no element past the items is written.
-  void (*slide_exact[3][2])(const C* suffixes, const C* rows, C* out, const SlideRun& run);
+  void (*extend)(void* data, const RowRun& rows, std::int64_t before, std::int64_t places);
+  // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart. Rows
+  // are written up to whole vectors. [rule][last]
+  void (*suffixes[kMaxRules][2])(void* rows, const RowRun& run);
+  // A run of sliding windows. [rule][last]
+  void (*slide[kMaxRules][2])(const void* suffixes, const void* rows, void* out, const SlideRun& run);
+};
+
+// Kernels for floats with one kind of payload as wide as they are: a tangent, or an integer.
+struct MaxPairKernels {
+  // As `fold`, with payloads, to which `add`, and `step` for every tap before the winner, are added if they are
+  // integers. Without pairs these are the payload. Rows are written up to whole vectors.
+  using Fold = void (*)(const void* const* taps, const void* const* pairs, int count, void* out, void* out_pair,
+                        std::int64_t add, std::int64_t step, const RowRun& rows);
+  Fold fold[2];  // clean and absent
+  // The same with no element written past the rows; integers go to bytes, which must hold them.
+  Fold fold_exact[2];
+  PairWindows windows[2][2];  // [stride - 1][cells - 2]; an integer is the number of the tap
 };
 
 // Bits of a half type as sortable keys, which are integers in the order of the numbers, and back.
@@ -124,20 +118,12 @@ struct KeyKernels {
 
 struct MaxKernels {
   KeyKernels keys;
-  MaxRowKernels<float, std::int32_t> f32_index;
-  MaxRowKernels<float, float> f32_tangent;
-  MaxRowKernels<double, std::int64_t> f64_index;
-  MaxRowKernels<double, double> f64_tangent;
-  MaxRowKernels<std::int8_t, std::int8_t> i8;
-  MaxRowKernels<std::int16_t, std::int16_t> i16;
-  MaxRowKernels<std::int32_t, std::int32_t> i32;
-  MaxRowKernels<std::int64_t, std::int64_t> i64;
-  MaxRowKernels<std::uint8_t, std::int8_t> u8;
-  MaxRowKernels<std::uint16_t, std::int16_t> u16;
-  MaxRowKernels<std::uint32_t, std::int32_t> u32;
-  MaxRowKernels<std::uint64_t, std::int64_t> u64;
+  MaxRowKernels rows[kComparedCount];  // [Compared]
+  MaxPairKernels indices[2];           // [Compared]: of f32 and f64
+  MaxPairKernels tangents[2];
 };
 
 HALFULP_KERNEL_TABLE(MaxKernels, max_kernels)
+HALFULP_NARROWER_KERNELS(MaxKernels, max_kernels)
 
 }  // namespace halfulp

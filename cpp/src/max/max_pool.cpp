@@ -104,22 +104,24 @@ class Worker {
     if (plan_ == &plan) return;
     plan_ = &plan;
     bits_ = cell_bits(plane.dtype, plan.cells);
-    std::tie(engine_, kind_) = engine_for(plan, plane);
+    std::tie(engine_, kind_) = engine_for(plan, plane, CellType(plane.dtype, plan.cells));
     keyed_ = plane.value_only() && (plane.dtype == DType::f16 || plane.dtype == DType::bf16);
     if (!keyed_) return;
     key_bits_ = key_bits(plane.dtype, plan.cells);
-    std::tie(key_engine_, key_kind_) = engine_for(plan, as_keys(plane));
+    std::tie(key_engine_, key_kind_) = engine_for(plan, as_keys(plane), CellType(DType::i16, Cells::plain));
   }
 
   // The first engine that applies, and its name; none if there is none.
-  static std::pair<std::unique_ptr<PlaneEngine>, Engine> engine_for(const MaxPlan& plan, const MaxPlane& plane) {
-    if (auto engine = make_bins(plan, plane)) return {std::move(engine), Engine::max_bins};
-    if (auto engine = make_channels_last(plan, plane)) return {std::move(engine), Engine::max_channels_last};
-    return {make_separable(plan, plane), Engine::max_separable};
+  static std::pair<std::unique_ptr<PlaneEngine>, Engine> engine_for(const MaxPlan& plan, const MaxPlane& plane,
+                                                                    const CellType& type) {
+    if (auto engine = make_bins(plan, plane, type)) return {std::move(engine), Engine::max_bins};
+    if (auto engine = make_channels_last(plan, plane, type)) return {std::move(engine), Engine::max_channels_last};
+    return {make_separable(plan, plane, type), Engine::max_separable};
   }
 
   void values(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-    if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
+    const bool integers = !is_float(plane.dtype);  // engines know their order
+    if (plan.cells == Cells::plain || (integers && engine_)) return maxima(plan, plane, begin, end);
     if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return tally_.add(kind_);
     if (plane.stream) select_stream_kernels().finish();
     for (Index stop; begin < end; begin = stop) {

@@ -178,7 +178,9 @@ class Gather final : public GatherEngine {
     if (dense && step == bytes) return put(source, target, rows * bytes);
     for (Index r = 0; r < rows; ++r) {
       if (dense) put(source + r * n, target + r * step, bytes);
-      else write_row<T, T>(source + r * n, target + r * step, stride, n / lanes_, lanes_);
+      for (Index place = 0; !dense && place < n / lanes_; ++place)
+        std::memcpy(target + r * step + place * stride, source + r * n + place * lanes_,
+                    static_cast<std::size_t>(lanes_) * sizeof(T));
     }
   }
 

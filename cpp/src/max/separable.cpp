@@ -15,30 +15,28 @@ namespace {
 
 // A band of rows stays in the first-level cache together with what is made of it, and is short enough for the memory to
 // be busy: nothing is asked of it while rows are folded. Items of two bytes were quicker in longer bands.
-template <class C>
-constexpr Index kBandBytes = sizeof(C) == 2 ? Index{16} << 10 : 6000;
+constexpr Index band_bytes(Index item) noexcept { return item == 2 ? Index{16} << 10 : 6000; }
 
-template <class T, class C, class P>
 class Separable final : public PlaneEngine {
  public:
-  using Kernels = MaxRowKernels<C, P>;
-
-  Separable(const MaxPlan& plan, const Kernels& kernels, Payload payload, Index lanes)
+  Separable(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes)
       : plan_(plan),
+        type_(type),
         payload_(payload),
         last_(plan.ndim() - 1),
         lanes_(lanes),
         coordinates_(plan, payload),
-        band_(plan, kernels, payload, lanes, band_rows(plan, lanes, payload != Payload::none)),
-        emitter_(plan, coordinates_, payload, lanes, band_.row_length) {
+        band_(plan, type, payload, lanes, band_rows(plan, type, lanes, payload != Payload::none)),
+        emitter_(plan, type, coordinates_, payload, lanes, band_.row_length) {
     const Axis& axis = plan.axes.back();
     row_padding_ = axis.before > 0 || (axis.output - 1) * axis.stride + axis.extent() > axis.before + axis.size;
     // A slice of axis a is everything further in: rows, for the last but one.
     lengths_.assign(plan.axes.size(), band_.row_length);
     for (int a = last_ - 2; a >= 0; --a) lengths_[at(a)] = lengths_[at(a) + 1] * plan.axes[at(a) + 1].output;
-    for (int a = 0; a < last_; ++a) levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], slice_step(a), paired());
+    for (int a = 0; a < last_; ++a)
+      levels_.emplace_back(plan.axes[at(a)], plan.spans[at(a)], slice_step(a), type.item, paired());
     // Finished rows of a plane of two axes, as many as a band gives at once; else one slice.
-    result_ = Slices<C, P>(last_ == 1 ? band_.capacity() : 1, lengths_[0], paired());
+    result_ = Slices(last_ == 1 ? band_.capacity() : 1, lengths_[0], type.item, paired());
   }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
@@ -54,7 +52,7 @@ class Separable final : public PlaneEngine {
   }
 
   bool changes(const MaxPlane& plane) const override {
-    constexpr Index item = static_cast<Index>(sizeof(T));
+    const Index item = type_.stored;
     const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
     return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
            band_.changes(plane, 0);
@@ -80,12 +78,12 @@ class Separable final : public PlaneEngine {
   // From slice to slice of axis a: rows are made where they are kept, as far apart as in the band.
   Index slice_step(int a) const noexcept { return a == last_ - 1 ? band_.pitch() : lengths_[at(a)]; }
 
-  static Index band_rows(const MaxPlan& plan, Index lanes, bool paired) {
+  static Index band_rows(const MaxPlan& plan, const CellType& type, Index lanes, bool paired) {
     if (plan.ndim() == 1) return 1;
     const Axis& axis = plan.axes[at(plan.ndim() - 2)];
-    const Index row = std::max<Index>(1, plan.axes.back().size * lanes * static_cast<Index>(sizeof(C)));
+    const Index row = std::max<Index>(1, plan.axes.back().size * lanes * type.item);
     const Index needed = by_blocks(axis) ? 1 : std::min(axis.extent(), axis.size);
-    const Index bytes = paired ? kBandBytes<C> / 2 : kBandBytes<C>;
+    const Index bytes = band_bytes(type.item) / (paired ? 2 : 1);
     return std::clamp<Index>(bytes / row, std::min(needed + 4 * axis.stride, axis.size), axis.size);
   }
 
@@ -137,11 +135,17 @@ class Separable final : public PlaneEngine {
 
   bool failed() const noexcept { return worst_ > accepted_; }
 
+  auto join(int a) {
+    return [this, a](const void* const* values, const void* const* pairs, int count, char* value, char* pair) {
+      band_.fold(values, pairs, count, value, pair, 0, 0, {1, lengths_[at(a)], 0, 0});
+    };
+  }
+
   // The windows [begin, end) over the rows of axis a, the last but one: calls finish(output, run, number of taps) when
   // the taps of that output stand in levels_[a]; those of the next ones in the run are stride rows of the band further.
   template <class Finish>
   void rows(int a, const char* x, const char* tangent, Index base, Index begin, Index end, Finish&& finish) {
-    VerticalAxis<C, P>& level = levels_[at(a)];
+    VerticalAxis& level = levels_[at(a)];
     const Axis& axis = plan_.axes[at(a)];
     level.restart();
     band_.forget();
@@ -156,16 +160,16 @@ class Separable final : public PlaneEngine {
       }
       return;
     }
-    const auto make = [&](Index first, Index stop, C* value, P* pair) {
+    const auto make = [&](Index first, Index stop, char* value, char* pair) {
       for (Index r = first; r < stop; r += band_.capacity()) {
-        const Index from = (r - first) * band_.pitch(), end = std::min(r + band_.capacity(), stop);
+        const Index from = (r - first) * band_.pitch() * type_.item, end = std::min(r + band_.capacity(), stop);
         worst_ = std::max(worst_,
                           band_.make(part_, a, x, tangent, base, r, end, value + from, paired() ? pair + from : pair));
       }
     };
     if (a == 0 && slides()) {
       for (Index o = begin, run = 0; o < end && !failed(); o += run) {
-        run = level.slide(o, end, make, [&](C* rows, Index count) {
+        run = level.slide(o, end, make, [&](char* rows, Index count) {
           band_.suffixes(rows, {count, lengths_[0], slice_step(0), 0});
         });
         slide_rows(o, run);
@@ -177,33 +181,25 @@ class Separable final : public PlaneEngine {
 
   // Large windows of values alone go to a dense output in runs.
   bool slides() const noexcept {
-    const Index item = static_cast<Index>(sizeof(T));
-    return std::is_same_v<T, C> && !paired() && !plan_.any_empty && part_.out.strides[1] == item * lanes_ &&
-           part_.out.strides[0] % item == 0;
+    return !type_.converts() && !paired() && !plan_.any_empty && part_.out.strides[1] == type_.item * lanes_ &&
+           part_.out.strides[0] % type_.item == 0;
   }
   void slide_rows(Index o, Index run) {
-    const VerticalAxis<C, P>& level = levels_[0];
+    const VerticalAxis& level = levels_[0];
     const Index step = part_.out.strides[0];
-    band_.slide_exact(level.suffix_rows, level.next_rows, reinterpret_cast<C*>(part_.out.data + o * step),
-                      {level.steps.data(), run, plan_.axes.back().output * lanes_, slice_step(0),
-                       step / static_cast<Index>(sizeof(C))});
-  }
-
-  auto join(int a) {
-    return [this, a](const C* const* values, const P* const* pairs, int count, C* value, P* pair) {
-      band_.fold(values, pairs, count, value, pair, P{}, P{}, {1, lengths_[at(a)], 0, 0});
-    };
+    band_.slide(level.suffix_rows, level.next_rows, part_.out.data + o * step,
+                {level.steps.data(), run, plan_.axes.back().output * lanes_, slice_step(0), step / type_.item});
   }
 
   // What a relative code gains from tap to tap of axis a, and from the taps that output o has lost to the padding.
-  P code_step(int a) const noexcept { return static_cast<P>(coordinates_.relative ? coordinates_.weights[at(a)] : 0); }
-  P code_start(int a, Index o) const noexcept {
-    return static_cast<P>(code_step(a) * static_cast<P>(plan_.spans[at(a)].offset[static_cast<std::size_t>(o)]));
+  Index code_step(int a) const noexcept { return coordinates_.relative ? coordinates_.weights[at(a)] : 0; }
+  Index code_start(int a, Index o) const noexcept {
+    return code_step(a) * plan_.spans[at(a)].offset[static_cast<std::size_t>(o)];
   }
 
   // Folds the taps of a run of outputs of axis a, from o on.
-  void fold(int a, Index o, Index run, int count, C* value, P* pair) {
-    const VerticalAxis<C, P>& level = levels_[at(a)];
+  void fold(int a, Index o, Index run, int count, char* value, char* pair) {
+    const VerticalAxis& level = levels_[at(a)];
     const Index length = lengths_[at(a)];
     if (count > 0)
       band_.fold(level.values.data(), level.pairs.data(), count, value, pair, code_start(a, o), code_step(a),
@@ -212,15 +208,12 @@ class Separable final : public PlaneEngine {
 
   // Rows of a plane of two axes: straight into the output array where that is possible.
   void finish_rows(Index* output, Index o, Index run, int count) {
-    const Index item = static_cast<Index>(sizeof(T)), n = plan_.axes.back().output * lanes_;
+    const Index item = type_.item, n = plan_.axes.back().output * lanes_;
     const Index* out = part_.out.strides;
-    if constexpr (std::is_same_v<T, C>) {
-      if (count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
-        const RowRun rows{run, n, plan_.axes[0].stride * band_.pitch(), out[0] / item};
-        const bool stream = part_.stream && rows.to_step == n;
-        char* const target = part_.out.data + o * out[0];
-        if (finish_dense(target, o, count, rows, stream)) return;
-      }
+    if (!type_.converts() && count > 0 && !plan_.any_empty && out[1] == item * lanes_ && out[0] % item == 0) {
+      const RowRun rows{run, n, plan_.axes[0].stride * band_.pitch(), out[0] / item};
+      const bool stream = part_.stream && rows.to_step == n;
+      if (finish_dense(part_.out.data + o * out[0], o, count, rows, stream)) return;
     }
     fold(0, o, run, count, result_.value(0), result_.pair(0));
     for (Index i = 0; i < run; ++i) {
@@ -231,49 +224,45 @@ class Separable final : public PlaneEngine {
 
   // The same, densely: values there, tangents like them, codes into their bytes. False for other payloads.
   bool finish_dense(char* target, Index o, int count, const RowRun& rows, bool stream) {
-    const VerticalAxis<C, P>& level = levels_[0];
-    C* const values = stream ? result_.value(0) : reinterpret_cast<C*>(target);
-    const auto put = [&](const void* made, char* place) {
-      if (stream)
-        stream_.copy(static_cast<const char*>(made), place, rows.count * rows.items * static_cast<Index>(sizeof(C)));
+    const VerticalAxis& level = levels_[0];
+    char* const values = stream ? result_.value(0) : target;
+    const auto put = [&](const char* made, char* place) {
+      if (stream) stream_.copy(made, place, rows.count * rows.items * type_.item);
     };
-    const auto fold = [&](auto* pairs) {
+    const auto fold = [&](char* pairs) {
       band_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
                             code_step(0), rows);
     };
     if (!paired()) {
-      band_.fold_exact(level.values.data(), count, values, rows);
+      band_.fold(level.values.data(), count, values, rows);
       if (band_.change != nullptr) restore(values, rows);
-    } else if constexpr (std::is_floating_point_v<P>) {
+    } else if (payload_ == Payload::tangent) {
       const Index* const steps = part_.out_tangent.strides;
       if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
       char* const beside = part_.out_tangent.data + o * steps[0];
-      P* const pairs = stream ? result_.pair(0) : reinterpret_cast<P*>(beside);
+      char* const pairs = stream ? result_.pair(0) : beside;
       fold(pairs);
       put(pairs, beside);
     } else {
       const Index* const steps = part_.winners.strides;
       if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step)
         return false;
-      fold(reinterpret_cast<std::uint8_t*>(part_.winners.data + o * steps[0]));
+      fold(part_.winners.data + o * steps[0]);
     }
     put(values, target);
     return true;
   }
 
   // Takes the values of changed cells back.
-  void restore(C* values, const RowRun& rows) const {
-    constexpr Index item = static_cast<Index>(sizeof(C));
+  void restore(char* values, const RowRun& rows) const {
     const bool whole = rows.to_step == rows.items;
+    const Index items = (whole ? rows.count : 1) * rows.items;
     for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
-      if constexpr (std::is_same_v<C, std::int16_t>) {
-        const auto flip = static_cast<std::int16_t>(band_.change->flip);
-        select_max_kernels().keys.from_keys(values + r * rows.to_step, (whole ? rows.count : 1) * rows.items, flip);
-        continue;
-      }
-      char* const row = reinterpret_cast<char*>(values + r * rows.to_step);
-      const Index bytes = (whole ? rows.count : 1) * rows.items * item;
-      row_kernels_.change(row, row, bytes, ~std::uint64_t{0}, band_.change->flip);
+      char* const row = values + r * rows.to_step * type_.item;
+      if (type_.compared == Compared::i16)
+        keys_.from_keys(reinterpret_cast<std::int16_t*>(row), items, static_cast<std::int16_t>(band_.change->flip));
+      else
+        row_kernels_.change(row, row, items * type_.item, ~std::uint64_t{0}, band_.change->flip);
     }
   }
 
@@ -281,10 +270,10 @@ class Separable final : public PlaneEngine {
   int gather(int a, Index o, const char* x, const char* tangent, Index base) {
     return levels_[at(a)].taps(
         o,
-        [&](Index first, Index stop, C* value, P* pair) {
+        [&](Index first, Index stop, char* value, char* pair) {
           for (Index r = first; r < stop; ++r) {
             const char* t = tangent == nullptr ? nullptr : tangent + r * part_.tangent.strides[a];
-            const Index to = (r - first) * lengths_[at(a)];
+            const Index to = (r - first) * lengths_[at(a)] * type_.item;
             slice(a + 1, x + r * part_.x.strides[a], t, base + r * coordinates_.weights[at(a)], value + to,
                   paired() ? pair + to : pair);
           }
@@ -293,8 +282,8 @@ class Separable final : public PlaneEngine {
   }
 
   // All outputs of the axes from a on.
-  void slice(int a, const char* x, const char* tangent, Index base, C* value, P* pair) {
-    const Index length = lengths_[at(a)];
+  void slice(int a, const char* x, const char* tangent, Index base, char* value, char* pair) {
+    const Index length = lengths_[at(a)] * type_.item;
     const auto finish = [&](Index o, Index run, int count) {
       fold(a, o, run, count, value + o * length, pair == nullptr ? nullptr : pair + o * length);
     };
@@ -305,18 +294,20 @@ class Separable final : public PlaneEngine {
   }
 
   const MaxPlan& plan_;
+  CellType type_;
   const StreamKernels& stream_ = select_stream_kernels();
   const RowKernels& row_kernels_ = select_row_kernels();
+  const KeyKernels& keys_ = select_max_kernels().keys;
   Payload payload_;
   int last_;
   Index lanes_;
   Coordinates coordinates_;
-  RowBand<T, C, P> band_;
-  RowEmitter<T, C, P> emitter_;
+  RowBand band_;
+  RowEmitter emitter_;
   bool row_padding_ = false;
   std::vector<Index> lengths_;  // items of a slice of each outer axis
-  std::vector<VerticalAxis<C, P>> levels_;
-  Slices<C, P> result_;
+  std::vector<VerticalAxis> levels_;
+  Slices result_;
   Contents worst_ = Contents::finite, accepted_ = Contents::finite;
   bool nan_ = false;  // whether a NaN may be among the values of this run
   MaxPlane part_;  // the lanes at work
@@ -336,8 +327,8 @@ bool applies(const MaxPlan& plan, const MaxPlane& plane) {
     const Index limit = 4 * axis.size + 4096;
     if (axis.adaptive || axis.size == 0 || axis.padded() > limit || axis.extent() > limit) return false;
   }
-  constexpr Index most_ways = 64;  // of a row: each takes whole vectors
-  return RowWindows(plan.axes.back(), 1).ways() <= most_ways;
+  constexpr Index most_phases = 64;  // of a row: each takes whole vectors
+  return RowWindows(plan.axes.back(), 1).phases() <= most_phases;
 }
 
 Payload payload_of(const MaxPlane& plane) {
@@ -346,48 +337,16 @@ Payload payload_of(const MaxPlane& plane) {
   return plane.winners ? Payload::code : Payload::none;
 }
 
-template <class T, class C, class P>
-std::unique_ptr<PlaneEngine> engine(const MaxPlan& plan, const MaxPlane& plane, const MaxRowKernels<C, P>& kernels) {
-  const Payload payload = payload_of(plane);
-  const bool integer = payload == Payload::index || payload == Payload::code;
-  if (integer && Coordinates(plan, payload).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
-  if (!std::is_floating_point_v<C> && payload != Payload::none) return nullptr;
-  const bool in_place = RowBand<T, C, P>::reads_channels_last(plan, payload, plane.lanes);
-  return std::make_unique<Separable<T, C, P>>(plan, kernels, payload,
-                                              lanes_at_once(plan, plane, static_cast<Index>(sizeof(C)), in_place));
-}
-
-template <class T>
-std::unique_ptr<PlaneEngine> float_engine(const MaxPlan& plan, const MaxPlane& plane) {
-  const MaxKernels& kernels = select_max_kernels();
-  if constexpr (std::is_same_v<T, double>) {
-    if (plane.tangent) return engine<T, double, double>(plan, plane, kernels.f64_tangent);
-    return engine<T, double, std::int64_t>(plan, plane, kernels.f64_index);
-  } else {
-    if (plane.tangent) return engine<T, float, float>(plan, plane, kernels.f32_tangent);
-    return engine<T, float, std::int32_t>(plan, plane, kernels.f32_index);
-  }
-}
-
 }  // namespace
 
-std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& plane) {
+std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
   if (!applies(plan, plane)) return nullptr;
-  const MaxKernels& k = select_max_kernels();
-  switch (plane.dtype) {
-    case DType::f16: return float_engine<Float16>(plan, plane);
-    case DType::bf16: return float_engine<BFloat16>(plan, plane);
-    case DType::f32: return float_engine<float>(plan, plane);
-    case DType::f64: return float_engine<double>(plan, plane);
-    case DType::i8: return engine<std::int8_t, std::int8_t>(plan, plane, k.i8);
-    case DType::i16: return engine<std::int16_t, std::int16_t>(plan, plane, k.i16);
-    case DType::i32: return engine<std::int32_t, std::int32_t>(plan, plane, k.i32);
-    case DType::i64: return engine<std::int64_t, std::int64_t>(plan, plane, k.i64);
-    case DType::u16: return engine<std::uint16_t, std::uint16_t>(plan, plane, k.u16);
-    case DType::u32: return engine<std::uint32_t, std::uint32_t>(plan, plane, k.u32);
-    case DType::u64: return engine<std::uint64_t, std::uint64_t>(plan, plane, k.u64);
-    default: return engine<std::uint8_t, std::uint8_t>(plan, plane, k.u8);  // bool is a byte, 0 or 1
-  }
+  const Payload payload = payload_of(plane);
+  if (payload != Payload::none && !type.is_number()) return nullptr;
+  const bool integer = payload == Payload::index || payload == Payload::code;
+  if (integer && Coordinates(plan, payload).largest >= std::numeric_limits<int>::max() / 2) return nullptr;
+  const bool in_place = RowBand::reads_channels_last(plan, type, payload, plane.lanes);
+  return std::make_unique<Separable>(plan, type, payload, lanes_at_once(plan, plane, type.item, in_place));
 }
 
 }  // namespace halfulp

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "max/cell_type.hpp"
 #include "max/plane.hpp"
 
 namespace halfulp {
@@ -23,14 +24,14 @@ class PlaneEngine {
 };
 
 // For sliding windows; null where it does not apply. All planes that it will get are like `prototype` but for
-// addresses.
-std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype);
+// addresses. `type` says how their cells are compared.
+std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane& prototype, const CellType& type);
 
 // For values of small sliding windows over interleaved planes; null where it does not apply.
-std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& prototype);
+std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& prototype, const CellType& type);
 
 // For adaptive and global windows, and for sliding ones that hardly overlap. One axis is cut into any ranges.
 bool bins_apply(const MaxPlan& plan, const MaxPlane& prototype) noexcept;
-std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& prototype);
+std::unique_ptr<PlaneEngine> make_bins(const MaxPlan& plan, const MaxPlane& prototype, const CellType& type);
 
 }  // namespace halfulp

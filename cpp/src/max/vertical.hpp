@@ -4,26 +4,24 @@
 #include <vector>
 
 #include "halfulp/max_pool.hpp"
-#include "base/row_buffer.hpp"
+#include "max/row_loader.hpp"
 
 namespace halfulp {
 
-// Slices with what payload along; P items only if `paired`.
-template <class C, class P>
+// Slices, with their payloads if they are `paired`.
 class Slices {
  public:
   Slices() = default;
-  Slices(Index count, Index length, bool paired) : length_(length) {
-    values_.assign(count * length + kRowSlack, C{});
-    if (paired) pairs_.assign(count * length + kRowSlack, P{});
+  Slices(Index count, Index length, Index item, bool paired) : length_(length) {
+    values_.assign(count * length, item);
+    if (paired) pairs_.assign(count * length, item);
   }
-  C* value(Index slot) const noexcept { return values_.data() + slot * length_; }
-  P* pair(Index slot) const noexcept { return pairs_.data() == nullptr ? nullptr : pairs_.data() + slot * length_; }
+  char* value(Index slot) const noexcept { return values_.at(slot * length_); }
+  char* pair(Index slot) const noexcept { return pairs_.data() == nullptr ? nullptr : pairs_.at(slot * length_); }
 
  private:
   Index length_ = 0;
-  RowBuffer<C> values_;
-  RowBuffer<P> pairs_;
+  ItemBuffer values_, pairs_;
 };
 
 // Whether the windows of an outer axis are large enough for blocks.
@@ -32,15 +30,14 @@ inline bool by_blocks(const Axis& axis) noexcept { return axis.dilation == 1 && 
 // One outer axis. For each output in increasing order, `taps` gives the slices whose fold is the window: all its cells
 // for small windows; for large ones at most two, the end of one block of slices and the beginning of the next (van
 // Herk), so that the cost does not grow with the kernel.
-template <class C, class P>
 class VerticalAxis {
  public:
-  VerticalAxis(const Axis& axis, const MaxPlan::Spans& spans, Index slice_length, bool paired)
+  VerticalAxis(const Axis& axis, const MaxPlan::Spans& spans, Index slice_length, Index item, bool paired)
       : axis_(axis), spans_(&spans) {
     const Index k = axis.kernel;
     blocks_ = by_blocks(axis);
     slots_ = blocks_ ? std::min(k, axis.size) : std::min(axis.extent(), axis.size);
-    slices_ = Slices<C, P>(blocks_ ? 2 * slots_ + 1 : slots_, slice_length, paired);
+    slices_ = Slices(blocks_ ? 2 * slots_ + 1 : slots_, slice_length, item, paired);
     if (!blocks_) keys_.assign(static_cast<std::size_t>(slots_), -1);
   }
 
@@ -128,10 +125,9 @@ class VerticalAxis {
     return o - output;
   }
 
-  std::vector<const C*> values;
-  std::vector<const P*> pairs;
+  std::vector<const void*> values, pairs;
   std::vector<SlideStep> steps;
-  const C *suffix_rows = nullptr, *next_rows = nullptr;
+  const char *suffix_rows = nullptr, *next_rows = nullptr;
 
  private:
   Index stop_of(Index output) const noexcept {
@@ -230,8 +226,8 @@ class VerticalAxis {
 
   template <class Fold>
   void join(Index first, Index second, Index target, Fold&& fold) {
-    const C* two[] = {slices_.value(first), slices_.value(second)};
-    const P* two_pairs[] = {slices_.pair(first), slices_.pair(second)};
+    const void* two[] = {slices_.value(first), slices_.value(second)};
+    const void* two_pairs[] = {slices_.pair(first), slices_.pair(second)};
     fold(two, two_pairs, first == second ? 1 : 2, slices_.value(target), slices_.pair(target));
   }
 
@@ -239,7 +235,7 @@ class VerticalAxis {
   const MaxPlan::Spans* spans_;
   bool blocks_ = false;
   Index slots_ = 0;
-  Slices<C, P> slices_;
+  Slices slices_;
   std::vector<Index> keys_;  // which row a slot holds
   Index anchor_ = -1, block_ = 0, block_rows_ = 0, loaded_ = 0, prefix_end_ = 0, half_ = 0;
 };

@@ -12,92 +12,93 @@ using RowWatch = NanWatch<C, kVectorBytes, true>;
 template <class C, int Count>
 struct Taps {  // pointers of a known number of taps stay in registers
   const C* pointers[Count > 0 ? Count : 1];
-  const C* const* given;
-  Taps(const C* const* taps, int64_t offset) : given(taps) {
-    for (int t = 0; t < Count; ++t) pointers[t] = taps[t] + offset;
+  const void* const* given;
+  Taps(const void* const* taps, int64_t offset) : given(taps) {
+    for (int t = 0; t < Count; ++t) pointers[t] = static_cast<const C*>(taps[t]) + offset;
   }
   const C* operator()(int t, int64_t offset) const {
     if constexpr (Count > 0) return pointers[t];
-    else return given[t] + offset;
+    else return static_cast<const C*>(given[t]) + offset;
   }
 };
 
-template <class C, MaxRule Rule, bool Last, int Count>
-inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, int64_t i) {
-  Vector<C> best = load(taps(0, offset) + i);
+template <class C, MaxRule Rule, int Count>
+inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, int64_t i, const Order<C>& order) {
+  Vector<C> best = order(load(taps(0, offset) + i));
   for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
-    const Vector<C> x = load(taps(t, offset) + i);
-    best = winner<C, Rule, Last>(best, x);
+    const Vector<C> x = order(load(taps(t, offset) + i));
+    best = winner<C, Rule>(best, x);
   }
-  return best;
+  return order(best);
 }
 
-// Exact: whole vectors, then one that ends at n and overlaps its neighbour.
-template <class C, MaxRule Rule, bool Last, int Count, bool Exact>
-void fold_counted(const C* const* given, int count, C* out, const RowRun& rows) {
-  const int64_t n = rows.items, whole = Exact ? n / kLanes<C> * kLanes<C> : n;
+// Whole vectors, then one that ends at n and overlaps its neighbour.
+template <class C, MaxRule Rule, int Count>
+void fold_counted(const void* const* given, int count, void* out, const RowRun& rows) {
+  const int64_t n = rows.items, whole = n / kLanes<C> * kLanes<C>;
+  const Order<C> order(rows.flip);
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t offset = r * rows.from_step;
     const Taps<C, Count> taps(given, offset);
-    C* const target = out + r * rows.to_step;
+    C* const target = static_cast<C*>(out) + r * rows.to_step;
     for (int64_t i = 0; i < whole; i += kLanes<C>)
-      store(target + i, fold_at<C, Rule, Last, Count>(taps, count, offset, i));
-    if (!Exact || whole == n) continue;
-    if (n >= kLanes<C>) {
-      const int64_t i = n - kLanes<C>;
-      store(target + i, fold_at<C, Rule, Last, Count>(taps, count, offset, i));
-      continue;
-    }
-    store_first<C>(target, fold_at<C, Rule, Last, Count>(taps, count, offset, 0), n);
+      store(target + i, fold_at<C, Rule, Count>(taps, count, offset, i, order));
+    if (whole == n) continue;
+    const int64_t i = n >= kLanes<C> ? n - kLanes<C> : 0;
+    const Vector<C> rest = fold_at<C, Rule, Count>(taps, count, offset, i, order);
+    if (n >= kLanes<C>) store(target + i, rest);
+    else store_first<C>(target, rest, n);
   }
 }
 
-template <class C, MaxRule Rule, bool Last, bool Exact>
-void fold(const C* const* taps, int count, C* out, const RowRun& rows) {
-  switch (count) {
-    case 2: return fold_counted<C, Rule, Last, 2, Exact>(taps, count, out, rows);
-    case 3: return fold_counted<C, Rule, Last, 3, Exact>(taps, count, out, rows);
-    case 4: return fold_counted<C, Rule, Last, 4, Exact>(taps, count, out, rows);
-    default: return fold_counted<C, Rule, Last, 0, Exact>(taps, count, out, rows);
+template <class C, MaxRule Rule>
+void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
+  if constexpr (Rule != MaxRule::absent) {  // which is rare
+    switch (count) {
+      case 2: return fold_counted<C, Rule, 2>(taps, count, out, rows);
+      case 3: return fold_counted<C, Rule, 3>(taps, count, out, rows);
+      case 4: return fold_counted<C, Rule, 4>(taps, count, out, rows);
+      default: break;
+    }
   }
+  fold_counted<C, Rule, 0>(taps, count, out, rows);
 }
 
 template <class C, MaxRule Rule, bool Last>
-void suffixes(C* rows, const RowRun& run) {
+void suffixes(void* rows, const RowRun& run) {
+  const Order<C> order(run.flip);
   for (int64_t i = 0; i < run.items; i += kLanes<C>) {
-    C* row = rows + (run.count - 1) * run.from_step + i;
-    Vector<C> best = load(row);
+    C* row = static_cast<C*>(rows) + (run.count - 1) * run.from_step + i;
+    Vector<C> best = order(load(row));
     for (int64_t r = run.count - 1; r > 0; --r) {
       row -= run.from_step;
-      const Vector<C> x = load(row);
-      best = winner<C, Rule, Last>(x, best);
-      store(row, best);
+      const Vector<C> x = order(load(row));
+      best = later<C, Rule, Last>(x, best);
+      store(row, order(best));
     }
   }
-}
-
-template <class C, MaxRule Rule, bool Last>
-inline Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
-  return winner<C, Rule, Last>(best, x);
 }
 
 // Count vectors side by side, the last of them cut to `rest` items.
 template <class C, MaxRule Rule, bool Last, int Count>
 void slide_some(const C* suffix, const C* rows, C* out, const SlideRun& run, int64_t rest) {
+  const Order<C> order(run.flip);
+  const auto cells = [&](const C* at, int j) { return order(load(at + j * kLanes<C>)); };
   Vector<C> prefix[Count];
-  for (int j = 0; j < Count; ++j) prefix[j] = load(rows + j * kLanes<C>);
+  for (int j = 0; j < Count; ++j) prefix[j] = cells(rows, j);
   int64_t next = 1;
   for (int64_t s = 0; s < run.count; ++s, out += run.out_step) {
     const SlideStep step = run.steps[s];
     for (; next < step.stop; ++next)
       for (int j = 0; j < Count; ++j)
-        prefix[j] = later<C, Rule, Last>(prefix[j], load(rows + next * run.row_step + j * kLanes<C>));
+        prefix[j] = later<C, Rule, Last>(prefix[j], cells(rows + next * run.row_step, j));
     for (int j = 0; j < Count; ++j) {
       Vector<C> best = prefix[j];
       if (step.suffix >= 0) {
-        best = load(suffix + step.suffix * run.row_step + j * kLanes<C>);
+        best = cells(suffix + step.suffix * run.row_step, j);
         if (step.stop > 0) best = later<C, Rule, Last>(best, prefix[j]);
       }
+      best = order(best);
       if (j + 1 < Count || rest >= kLanes<C>) store(out + j * kLanes<C>, best);
       else store_first<C>(out + j * kLanes<C>, best, rest);
     }
@@ -105,32 +106,32 @@ void slide_some(const C* suffix, const C* rows, C* out, const SlideRun& run, int
 }
 
 template <class C, MaxRule Rule, bool Last>
-void slide(const C* suffix, const C* rows, C* out, const SlideRun& run) {
+void slide(const void* suffix, const void* rows, void* out, const SlideRun& run) {
   constexpr int64_t lanes = kLanes<C>;
   int64_t i = 0;
   const auto some = [&](auto kernel, int64_t count) {
-    kernel(suffix + i, rows + i, out + i, run, run.items - i - (count - 1) * lanes);
+    kernel(static_cast<const C*>(suffix) + i, static_cast<const C*>(rows) + i, static_cast<C*>(out) + i, run,
+           run.items - i - (count - 1) * lanes);
     i += count * lanes;
   };
   while (run.items - i > 3 * lanes) some(slide_some<C, Rule, Last, 4>, 4);
-  if (run.items - i > 2 * lanes) some(slide_some<C, Rule, Last, 3>, 3);
-  else if (run.items - i > lanes) some(slide_some<C, Rule, Last, 2>, 2);
-  else if (run.items > i) some(slide_some<C, Rule, Last, 1>, 1);
+  while (run.items > i) some(slide_some<C, Rule, Last, 1>, 1);
 }
 
 // The payload of tap t is its pair, if there are any, plus t times `step`.
-template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
+template <class C, class P, MaxRule Rule, int Count, bool Pairs>
 class PairFold {
  public:
-  PairFold(const C* const* taps, const P* const* pairs, int count, P add, P step, int64_t offset)
-      : taps_(taps, offset), pairs_(pairs, offset), count_(count), offset_(offset), add_(add), step_(step) {}
+  PairFold(const void* const* taps, const void* const* pairs, int count, int64_t add, int64_t step, int64_t offset)
+      : taps_(taps, offset), pairs_(pairs, offset), count_(count), offset_(offset), add_(static_cast<P>(add)),
+        step_(static_cast<P>(step)) {}
 
   void operator()(int64_t i, Vector<C>& best, Vector<P>& pair) const {
     best = load(taps_(0, offset_) + i);
     pair = pair_at(0, i);
     for (int t = 1; t < (Count > 0 ? Count : count_); ++t) {
       const Vector<C> x = load(taps_(t, offset_) + i);
-      const auto mask = takes_over<C, Rule, Last>(x, best);
+      const auto mask = takes_over<C, Rule>(x, best);
       best = select(mask, x, best);
       pair = select(mask, pair_at(t, i), pair);
     }
@@ -151,41 +152,6 @@ class PairFold {
   P add_, step_;
 };
 
-template <class C, class P, MaxRule Rule, bool Last, int Count, bool Pairs>
-void fold_pair_counted(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
-                       const RowRun& rows) {
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const PairFold<C, P, Rule, Last, Count, Pairs> fold(taps, pairs, count, add, step, r * rows.from_step);
-    for (int64_t i = 0; i < rows.items; i += kLanes<C>) {
-      Vector<C> best;
-      Vector<P> pair;
-      fold(i, best, pair);
-      store(out + r * rows.to_step + i, best);
-      store(out_pair + r * rows.to_step + i, pair);
-    }
-  }
-}
-
-template <class C, class P, MaxRule Rule, bool Last, bool Pairs>
-void fold_pair_any(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
-                   const RowRun& rows) {
-  const auto fold = count == 2   ? fold_pair_counted<C, P, Rule, Last, 2, Pairs>
-                    : count == 3 ? fold_pair_counted<C, P, Rule, Last, 3, Pairs>
-                                 : fold_pair_counted<C, P, Rule, Last, 0, Pairs>;
-  fold(taps, pairs, count, out, out_pair, add, step, rows);
-}
-
-template <class C, class P, MaxRule Rule, bool Last>
-void fold_pair(const C* const* taps, const P* const* pairs, int count, C* out, P* out_pair, P add, P step,
-               const RowRun& rows) {
-  if constexpr (std::is_floating_point_v<C>) {  // integers have no payload
-    if constexpr (!std::is_floating_point_v<P>)
-      if (pairs == nullptr)
-        return fold_pair_any<C, P, Rule, Last, false>(taps, pairs, count, out, out_pair, add, step, rows);
-    fold_pair_any<C, P, Rule, Last, true>(taps, pairs, count, out, out_pair, add, step, rows);
-  }
-}
-
 template <class P>
 inline void store_bytes(std::uint8_t* target, const Vector<P>& v, int64_t count) {
   const auto bytes = narrow_to_bytes(v);
@@ -193,64 +159,75 @@ inline void store_bytes(std::uint8_t* target, const Vector<P>& v, int64_t count)
   else std::memcpy(target, &bytes, static_cast<std::size_t>(count));
 }
 
-template <class C, class P>
-using Carried = typename MaxRowKernels<C, P>::Carried;
-
-template <class C, class P, MaxRule Rule, bool Last, int Count>
-void fold_pair_exact_counted(const C* const* taps, const P* const* pairs, int count, C* out, Carried<C, P>* out_pair,
-                             P add, P step, const RowRun& rows) {
+// Exact: the last vector ends at n and overlaps its neighbour, if the row is long enough; integers go to bytes.
+template <class C, class P, MaxRule Rule, int Count, bool Pairs, bool Exact>
+void fold_pair_counted(const void* const* taps, const void* const* pairs, int count, void* out, void* out_pair,
+                       int64_t add, int64_t step, const RowRun& rows) {
+  using Stored = std::conditional_t<Exact && !std::is_floating_point_v<P>, std::uint8_t, P>;
   const int64_t n = rows.items;
   for (int64_t r = 0; r < rows.count; ++r) {
-    const PairFold<C, P, Rule, Last, Count, true> fold(taps, pairs, count, add, step, r * rows.from_step);
-    C* const target = out + r * rows.to_step;
-    Carried<C, P>* const carried = out_pair + r * rows.to_step;
-    // The last vector ends at n and overlaps its neighbour, if the row is long enough.
+    const PairFold<C, P, Rule, Count, Pairs> fold(taps, pairs, count, add, step, r * rows.from_step);
+    C* const target = static_cast<C*>(out) + r * rows.to_step;
+    Stored* const payload = static_cast<Stored*>(out_pair) + r * rows.to_step;
     for (int64_t next = 0; next < n; next += kLanes<C>) {
-      const int64_t i = n >= kLanes<C> && next + kLanes<C> > n ? n - kLanes<C> : next;
+      const int64_t i = Exact && n >= kLanes<C> && next + kLanes<C> > n ? n - kLanes<C> : next;
       Vector<C> best;
       Vector<P> pair;
       fold(i, best, pair);
-      if (n >= kLanes<C>) store(target + i, best);
+      if (!Exact || n >= kLanes<C>) store(target + i, best);
       else store_first<C>(target, best, n);
-      if constexpr (!std::is_floating_point_v<P>) store_bytes<P>(carried + i, pair, n - i);
-      else if (n >= kLanes<C>) store(carried + i, pair);
-      else store_first<P>(carried, pair, n);
+      if constexpr (sizeof(Stored) != sizeof(P)) store_bytes<P>(payload + i, pair, n - i);
+      else if (!Exact || n >= kLanes<C>) store(payload + i, pair);
+      else store_first<P>(payload, pair, n);
     }
   }
 }
 
-template <class C, class P, MaxRule Rule, bool Last>
-void fold_pair_exact(const C* const* taps, const P* const* pairs, int count, C* out, Carried<C, P>* out_pair, P add,
-                     P step, const RowRun& rows) {
-  if constexpr (std::is_floating_point_v<C>) {
-    const auto fold = count == 2   ? fold_pair_exact_counted<C, P, Rule, Last, 2>
-                      : count == 3 ? fold_pair_exact_counted<C, P, Rule, Last, 3>
-                                   : fold_pair_exact_counted<C, P, Rule, Last, 0>;
-    fold(taps, pairs, count, out, out_pair, add, step, rows);
+template <class C, class P, MaxRule Rule, bool Exact>
+void fold_pair(const void* const* taps, const void* const* pairs, int count, void* out, void* out_pair, int64_t add,
+               int64_t step, const RowRun& rows) {
+  constexpr bool optional = !Exact && !std::is_floating_point_v<P>;
+  MaxPairKernels::Fold fold = fold_pair_counted<C, P, Rule, 0, true, Exact>;
+  if constexpr (optional)
+    if (pairs == nullptr) fold = fold_pair_counted<C, P, Rule, 0, false, Exact>;
+  if constexpr (Rule == MaxRule::clean) {
+    if (count == 2) fold = fold_pair_counted<C, P, Rule, 2, true, Exact>;
+    if (count == 3) fold = fold_pair_counted<C, P, Rule, 3, true, Exact>;
+    if constexpr (optional) {
+      if (count == 2 && pairs == nullptr) fold = fold_pair_counted<C, P, Rule, 2, false, Exact>;
+      if (count == 3 && pairs == nullptr) fold = fold_pair_counted<C, P, Rule, 3, false, Exact>;
+    }
   }
+  fold(taps, pairs, count, out, out_pair, add, step, rows);
 }
 
 template <class C, MaxRule Rule>
-C largest(const C* values, int64_t n) {
-  C best = values[0];
+void largest(const void* given, int64_t n, std::uint64_t flip, void* value) {
+  const C* const values = static_cast<const C*>(given);
+  const Order<C> order(flip);
+  C best = order.one(values[0]);
   int64_t i = 1;
   if (n >= 4 * kLanes<C>) {  // four vectors at a time, so that one maximum does not wait for the other
     Vector<C> parts[4];
-    for (int p = 0; p < 4; ++p) parts[p] = load(values + p * kLanes<C>);
+    for (int p = 0; p < 4; ++p) parts[p] = order(load(values + p * kLanes<C>));
     for (i = 4 * kLanes<C>; i + 4 * kLanes<C> <= n; i += 4 * kLanes<C>) {
       for (int p = 0; p < 4; ++p) {
-        const Vector<C> x = load(values + i + p * kLanes<C>);
+        const Vector<C> x = order(load(values + i + p * kLanes<C>));
         prefetch(values + i + p * kLanes<C>);
-        parts[p] = winner<C, Rule, false>(parts[p], x);
+        parts[p] = winner<C, Rule>(parts[p], x);
       }
     }
-    for (int p = 1; p < 4; ++p) parts[0] = winner<C, Rule, false>(parts[0], parts[p]);
+    for (int p = 1; p < 4; ++p) parts[0] = winner<C, Rule>(parts[0], parts[p]);
     C lanes[kLanes<C>];
     store(lanes, parts[0]);
     for (const C x : lanes) best = takes_over_one<C, Rule>(x, best) ? x : best;
   }
-  for (; i < n; ++i) best = takes_over_one<C, Rule>(values[i], best) ? values[i] : best;
-  return best;
+  for (; i < n; ++i) {
+    const C x = order.one(values[i]);
+    best = takes_over_one<C, Rule>(x, best) ? x : best;
+  }
+  best = order.one(best);
+  std::memcpy(value, &best, sizeof best);
 }
 
 template <class C>
@@ -275,10 +252,11 @@ void copy_row(const C* source, C* target, int64_t n, RowWatch<C>& watch) {
 }
 
 template <class C>
-Contents copy(const C* source, C* target, const RowRun& rows) {
+Contents copy(const void* source, void* target, const RowRun& rows) {
   RowWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r)
-    copy_row(source + r * rows.from_step, target + r * rows.to_step, rows.items, watch);
+    copy_row(static_cast<const C*>(source) + r * rows.from_step, static_cast<C*>(target) + r * rows.to_step,
+             rows.items, watch);
   return watch.found();
 }
 
@@ -310,13 +288,13 @@ inline void deinterleave_some(const C* source, C* const* targets, int64_t left, 
 }
 
 template <class C, int Ways>
-Contents deinterleave(const C* source, C* const* targets, const RowRun& rows) {
+Contents deinterleave(const void* source, void* const* targets, const RowRun& rows) {
   RowWatch<C> watch;
   for (int64_t r = 0; r < rows.count; ++r) {
-    const C* const from = source + r * rows.from_step;
+    const C* const from = static_cast<const C*>(source) + r * rows.from_step;
     for (int64_t i = 0; i < rows.items; i += Ways * kLanes<C>) {
       C* to[Ways];
-      for (int way = 0; way < Ways; ++way) to[way] = targets[way] + r * rows.to_step + i / Ways;
+      for (int way = 0; way < Ways; ++way) to[way] = static_cast<C*>(targets[way]) + r * rows.to_step + i / Ways;
       deinterleave_some<C, Ways>(from + i, to, rows.items - i, watch, std::make_integer_sequence<int, Ways>{});
     }
   }
@@ -333,9 +311,9 @@ inline void fill(C* target, int64_t n, C value) {
 }
 
 template <class C>
-void extend(C* data, const RowRun& rows, int64_t before, int64_t places) {
+void extend(void* data, const RowRun& rows, int64_t before, int64_t places) {
   for (int64_t r = 0; r < rows.count; ++r) {
-    C* const row = data + r * rows.from_step;
+    C* const row = static_cast<C*>(data) + r * rows.from_step;
     const int64_t end = before + rows.items;
     fill(row, before, row[before]);
     fill(row + end, places - end, row[end - 1]);
@@ -373,59 +351,67 @@ void from_keys(std::int16_t* keys, int64_t n, std::int16_t flip) {
   for (; i < n; ++i) keys[i] = static_cast<std::int16_t>(sortable_key(keys[i]) ^ flip);
 }
 
-// Integers have no NaN, and equal ones cannot be told apart: one rule and one order serve for all.
-template <class C>
-constexpr MaxRule rule_for(MaxRule rule) {
-  return std::is_floating_point_v<C> ? rule : MaxRule::clean;
+template <class C, Change Kind>
+constexpr void set_windows(Windows (&table)[2][2]) {
+  table[0][0] = windows<C, 1, 2, Kind>;
+  table[0][1] = windows<C, 1, 3, Kind>;
+  table[1][0] = windows<C, 2, 2, Kind>;
+  table[1][1] = windows<C, 2, 3, Kind>;
 }
 
-template <class C, bool Last>
-constexpr Contents (*runs_of_sixteen())(const C*, C*, const RowRun&) {
-  if constexpr (sizeof(C) >= 4) return sixteens<C, Last>;
-  else return nullptr;
+// One rule serves integers, which have no NaN, and one order of equal ones, which cannot be told apart.
+template <class C, MaxRule Rule>
+constexpr void set_rule(MaxRowKernels& table) {
+  constexpr bool number = std::is_floating_point_v<C>;
+  constexpr MaxRule rule = number ? Rule : MaxRule::clean;
+  const int i = static_cast<int>(Rule);
+  table.fold[i] = fold<C, rule>;
+  table.largest[i] = largest<C, rule>;
+  table.suffixes[i][0] = suffixes<C, rule, false>;
+  table.suffixes[i][1] = suffixes<C, rule, number>;
+  table.slide[i][0] = slide<C, rule, false>;
+  table.slide[i][1] = slide<C, rule, number>;
+}
+
+template <class C>
+constexpr MaxRowKernels row_kernels() {
+  constexpr bool number = std::is_floating_point_v<C>;
+  MaxRowKernels table{};
+  set_rule<C, MaxRule::clean>(table);
+  set_rule<C, MaxRule::absent>(table);
+  set_rule<C, MaxRule::propagate>(table);
+  table.copy = copy<C>;
+  table.deinterleave2 = deinterleave<C, 2>;
+  table.deinterleave3 = deinterleave<C, 3>;
+  // Of eight bytes, nothing is to be gained by leaving cells as they are.
+  set_windows<C, !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits>(table.windows);
+  if constexpr (number) set_windows<C, Change::bits>(table.changed);
+  if constexpr (std::is_same_v<C, std::int16_t>) set_windows<C, Change::keys>(table.changed);
+  table.fours[0] = fours<C, false>;
+  table.fours[1] = fours<C, number>;
+  if constexpr (sizeof(C) >= 4) table.sixteens = sixteens<C>;
+  table.extend = extend<C>;
+  return table;
 }
 
 template <class C, class P>
-constexpr MaxRowKernels<C, P> kernels() {
-  constexpr MaxRule clean = MaxRule::clean, absent = rule_for<C>(MaxRule::absent),
-                    nan = rule_for<C>(MaxRule::propagate);
-  constexpr bool last = std::is_floating_point_v<C>;
-  return {{{fold<C, clean, false, false>, fold<C, clean, last, false>},
-           {fold<C, absent, false, false>, fold<C, absent, last, false>},
-           {fold<C, nan, false, false>, fold<C, nan, last, false>}},
-          {{fold<C, clean, false, true>, fold<C, clean, last, true>},
-           {fold<C, absent, false, true>, fold<C, absent, last, true>},
-           {fold<C, nan, false, true>, fold<C, nan, last, true>}},
-          {{fold_pair<C, P, clean, false>, fold_pair<C, P, clean, last>},
-           {fold_pair<C, P, absent, false>, fold_pair<C, P, absent, last>}},
-          {{fold_pair_exact<C, P, clean, false>, fold_pair_exact<C, P, clean, last>},
-           {fold_pair_exact<C, P, absent, false>, fold_pair_exact<C, P, absent, last>}},
-          {largest<C, clean>, largest<C, absent>, largest<C, nan>},
-          copy<C>,
-          deinterleave<C, 2>,
-          deinterleave<C, 3>,
-          {window_kernels<C, P, 1>(), window_kernels<C, P, 2>()},
-          {fours<C, false>, fours<C, last>},
-          {runs_of_sixteen<C, false>(), runs_of_sixteen<C, last>()},
-          extend<C>,
-          {{suffixes<C, clean, false>, suffixes<C, clean, last>},
-           {suffixes<C, absent, false>, suffixes<C, absent, last>},
-           {suffixes<C, nan, false>, suffixes<C, nan, last>}},
-          {{slide<C, clean, false>, slide<C, clean, last>},
-           {slide<C, absent, false>, slide<C, absent, last>},
-           {slide<C, nan, false>, slide<C, nan, last>}}};
+constexpr MaxPairKernels pair_kernels() {
+  constexpr Change none = Change::none;
+  return {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::absent, false>},
+          {fold_pair<C, P, MaxRule::clean, true>, fold_pair<C, P, MaxRule::absent, true>},
+          {{pair_windows<C, P, 1, 2, none>, pair_windows<C, P, 1, 3, none>},
+           {pair_windows<C, P, 2, 2, none>, pair_windows<C, P, 2, 3, none>}}};
 }
 
 }  // namespace
 
 const MaxKernels& max_kernels() {
   static constexpr MaxKernels table{{to_keys, from_keys},
-                                    kernels<float, std::int32_t>(),         kernels<float, float>(),
-                                    kernels<double, std::int64_t>(),        kernels<double, double>(),
-                                    kernels<std::int8_t, std::int8_t>(),    kernels<std::int16_t, std::int16_t>(),
-                                    kernels<std::int32_t, std::int32_t>(),  kernels<std::int64_t, std::int64_t>(),
-                                    kernels<std::uint8_t, std::int8_t>(),   kernels<std::uint16_t, std::int16_t>(),
-                                    kernels<std::uint32_t, std::int32_t>(), kernels<std::uint64_t, std::int64_t>()};
+                                    {row_kernels<float>(), row_kernels<double>(), row_kernels<std::uint8_t>(),
+                                     row_kernels<std::int16_t>(), row_kernels<std::int32_t>(),
+                                     row_kernels<std::int64_t>()},
+                                    {pair_kernels<float, std::int32_t>(), pair_kernels<double, std::int64_t>()},
+                                    {pair_kernels<float, float>(), pair_kernels<double, double>()}};
   return table;
 }
 

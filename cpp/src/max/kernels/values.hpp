@@ -1,6 +1,9 @@
 // What the kernels of hard max share: which of two cells wins, and whether a NaN or an infinity has been read.
 #pragma once
 
+#include <limits>
+#include <type_traits>
+
 #include "max/max_kernels.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/vector.hpp"
@@ -10,37 +13,69 @@ namespace {
 
 using std::int64_t;
 
-// Whether the later x takes the place of best, lane by lane.
-template <class C, MaxRule Rule, bool Last, class V>
+// Whether x takes the place of best, lane by lane: the first of equal cells wins. Under every rule the last of them is
+// the first in the opposite order.
+template <class C, MaxRule Rule, class V>
 inline auto takes_over(const V& x, const V& best) {
-  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) {
-    if constexpr (Last) return x >= best;
-    else return x > best;
-  } else if constexpr (Rule == MaxRule::absent) {
-    if constexpr (Last) return (x >= best) | (best != best);
-    else return ~(x <= best) & (x == x);
-  } else {
-    if constexpr (Last) return (x >= best) | (x != x);
-    else return ~(x <= best) & (best == best);
-  }
+  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return x > best;
+  else if constexpr (Rule == MaxRule::absent) return ~(x <= best) & (x == x);
+  else return ~(x <= best) & (best == best);
 }
 
-// The winner of best and of the later x.
-template <class C, MaxRule Rule, bool Last, class V>
+// The winner of best and x.
+template <class C, MaxRule Rule, class V>
 inline V winner(const V& best, const V& x) {
-  if constexpr (!std::is_floating_point_v<C>) return max_first(best, x);  // equal integers cannot be told apart
-  else if constexpr (Rule == MaxRule::clean) return Last ? max_last(best, x) : max_first(best, x);
-  else return select(takes_over<C, Rule, Last>(x, best), x, best);
+  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return max_first(best, x);
+  else return select(takes_over<C, Rule>(x, best), x, best);
+}
+
+// The winner of best and the later x; the last of equal ones if `Last`.
+template <class C, MaxRule Rule, bool Last, class V>
+inline V later(const V& best, const V& x) {
+  return Last ? winner<C, Rule>(x, best) : winner<C, Rule>(best, x);
 }
 
 // The same for single values.
-template <class C, MaxRule Rule, bool Last = false>
+template <class C, MaxRule Rule>
 inline bool takes_over_one(C x, C best) {
-  const bool larger = Last ? x >= best : x > best;
-  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return larger;
-  else if constexpr (Rule == MaxRule::absent) return Last ? larger || best != best : !(x <= best) && x == x;
-  else return Last ? larger || x != x : !(x <= best) && best == best;
+  if constexpr (!std::is_floating_point_v<C> || Rule == MaxRule::clean) return x > best;
+  else if constexpr (Rule == MaxRule::absent) return !(x <= best) && x == x;
+  else return !(x <= best) && best == best;
 }
+
+// What loses against every cell of a clean row.
+template <class C>
+constexpr C lowest_value() {
+  using Limits = std::numeric_limits<C>;
+  return std::is_floating_point_v<C> ? -Limits::infinity() : Limits::lowest();
+}
+
+// The order of integers: that of cell ^ flip. Floats are compared as they are.
+template <class C, int Bytes = kVectorBytes>
+class Order {
+ public:
+  using V = Vector<C, Bytes>;
+  explicit Order(std::uint64_t flip) {
+    if constexpr (!std::is_floating_point_v<C>) {
+      one_ = static_cast<C>(flip);
+      flip_ = splat<C, Bytes>(one_);
+    }
+  }
+  V operator()(const V& v) const {
+    if constexpr (std::is_floating_point_v<C>) return v;
+    else return v ^ flip_;
+  }
+  C one(C x) const {
+    if constexpr (std::is_floating_point_v<C>) return x;
+    else return static_cast<C>(x ^ one_);
+  }
+
+ private:
+  struct Nothing {};
+  static constexpr bool kFlips = !std::is_floating_point_v<C>;
+  [[no_unique_address]] std::conditional_t<kFlips, V, Nothing> flip_{};
+  [[no_unique_address]] std::conditional_t<kFlips, C, Nothing> one_{};
+};
 
 // Remembers whether a NaN has been read and, if asked to, an infinity.
 template <class C, int Bytes = kVectorBytes, bool Infinities = false>

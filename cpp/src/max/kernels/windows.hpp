@@ -10,8 +10,11 @@ namespace {
 // The payload where there is none.
 struct Nothing {};
 
-// Cells as they are compared: (cell & keep) ^ flip if they are changed, and of int16 the sortable key of that.
-template <class C, bool Changed>
+// What is compared: the cells; (cell & keep) ^ flip; cell ^ flip, which is undone in the outputs; or the sortable key
+// of (cell & keep) ^ flip.
+enum class Change { none, bits, order, keys };
+
+template <class C, Change Kind>
 struct CellChange {
   using Bits = std::make_unsigned_t<int_like<C>>;
   Bits keep, flip;
@@ -20,22 +23,29 @@ struct CellChange {
   template <class V>
   V operator()(const V& v) const {
     using B = Vector<Bits, sizeof(V)>;
-    if constexpr (!Changed) {
-      return v;
-    } else {
-      const B bits = (reinterpret<B>(v) & splat<Bits, sizeof(V)>(keep)) ^ splat<Bits, sizeof(V)>(flip);
-      if constexpr (std::is_same_v<C, std::int16_t>) return sortable_key(reinterpret<V>(bits));
-      else return reinterpret<V>(bits);
-    }
+    if constexpr (Kind == Change::none) return v;
+    B bits = reinterpret<B>(v);
+    if constexpr (Kind != Change::order) bits &= splat<Bits, sizeof(V)>(keep);
+    bits ^= splat<Bits, sizeof(V)>(flip);
+    if constexpr (Kind == Change::keys) return sortable_key(reinterpret<V>(bits));
+    else return reinterpret<V>(bits);
   }
   C one(C x) const {
-    if constexpr (!Changed) {
-      return x;
-    } else {
-      const C bits = reinterpret<C>(static_cast<Bits>((reinterpret<Bits>(x) & keep) ^ flip));
-      if constexpr (std::is_same_v<C, std::int16_t>) return static_cast<C>(sortable_key(bits));
-      else return bits;
-    }
+    if constexpr (Kind == Change::none) return x;
+    Bits bits = reinterpret<Bits>(x);
+    if constexpr (Kind != Change::order) bits &= keep;
+    bits ^= flip;
+    if constexpr (Kind == Change::keys) return static_cast<C>(sortable_key(reinterpret<C>(bits)));
+    else return reinterpret<C>(bits);
+  }
+  template <class V>
+  V restored(const V& v) const {
+    if constexpr (Kind == Change::order) return (*this)(v);
+    else return v;
+  }
+  C restored_one(C x) const {
+    if constexpr (Kind == Change::order) return one(x);
+    else return x;
   }
 };
 
@@ -52,7 +62,7 @@ struct Inner {
 };
 
 // The windows of neighbouring outputs in vectors of `Bytes`. P: a tangent, the number of the tap, or Nothing.
-template <class C, class P, bool Last, int Stride, int Count, bool Changed, int Bytes>
+template <class C, class P, int Stride, int Count, Change Kind, int Bytes>
 class WindowFold {
  public:
   static constexpr bool kTangents = std::is_floating_point_v<P>, kPaired = !std::is_same_v<P, Nothing>;
@@ -60,7 +70,7 @@ class WindowFold {
   using V = Vector<C, Bytes>;
   using Payload = Vector<std::conditional_t<kPaired, P, C>, Bytes>;
 
-  static constexpr bool kKeys = Changed && std::is_same_v<C, std::int16_t>;
+  static constexpr bool kKeys = Kind == Change::keys;
 
   explicit WindowFold(const WindowRun& run) : change_(run), infinity_(run.infinity) {}
 
@@ -84,6 +94,7 @@ class WindowFold {
     if constexpr (kTangents) pair = payload.template tap<0>(tangents);
     join<1, AtEnd>(x, cells, payload, tangents, best, pair);
     if constexpr (Count == 3) join<2, AtEnd>(x, cells, payload, tangents, best, pair);
+    best = change_.restored(best);
     store(out, Stride == 2 ? in_order(best) : best);
     if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
   }
@@ -98,12 +109,12 @@ class WindowFold {
       const C cell = row[first + t], x = change_.one(cell);
       if constexpr (kKeys) clean_one_ = clean_one_ && x <= infinity_ && x >= -infinity_ - 1 && x != -1;
       else watch_.see_one(cell);
-      if (any && !takes_over_one<C, MaxRule::clean, Last>(x, best)) continue;
+      if (any && !takes_over_one<C, MaxRule::clean>(x, best)) continue;
       best = x;
       tap = t;
       any = true;
     }
-    *out = best;
+    *out = change_.restored_one(best);
     if constexpr (kTangents) *payload = any ? tangents[first + tap] : P{};
     else if constexpr (kPaired) *payload = static_cast<P>(tap);
   }
@@ -143,22 +154,22 @@ class WindowFold {
   void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) {
     const V x = changed_tap<Tap, AtEnd>(cells, at);
     if constexpr (kPaired) {
-      const auto mask = takes_over<C, MaxRule::clean, Last>(x, best);
+      const auto mask = takes_over<C, MaxRule::clean>(x, best);
       if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
       else pair = select(mask, splat<P, Bytes>(static_cast<P>(Tap)), pair);
     }
-    best = winner<C, MaxRule::clean, Last>(best, x);
+    best = winner<C, MaxRule::clean>(best, x);
   }
 
-  CellChange<C, Changed> change_;
+  CellChange<C, Kind> change_;
   std::conditional_t<kKeys, KeyWatch<Bytes>, NanWatch<C, Bytes>> watch_;
   std::int16_t infinity_;
   bool clean_one_ = true;
 };
 
-template <class C, class P, bool Last, int Stride, int Count, bool Changed, int Bytes>
+template <class C, class P, int Stride, int Count, Change Kind, int Bytes>
 Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, const WindowRun& run, Inner inner) {
-  using Fold = WindowFold<C, P, Last, Stride, Count, Changed, Bytes>;
+  using Fold = WindowFold<C, P, Stride, Count, Kind, Bytes>;
   constexpr int64_t wide = Fold::kWide;
   if (inner.end - inner.begin < wide) inner.end = inner.begin;  // too few for vectors
   Fold fold(run);
@@ -187,44 +198,43 @@ Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, cons
   return fold.found();
 }
 
-// The widest vectors that a row fills are taken.
-template <class C, class P, bool Last, int Stride, int Count, bool Changed = false>
-Contents fold_windows(const C* source, const P* tangents, C* out, P* payloads, const WindowRun& given) {
+// Vectors of the widest registers. Rows that do not fill them go to the kernels of a narrower instruction set, and the
+// narrowest of those have a half as well: see `select_max_kernels(bytes)`.
+template <class C, class P, int Stride, int Count, Change Kind>
+Contents pair_windows(const void* source, const void* tangents, void* out, void* payloads, const WindowRun& given) {
   const WindowRun run = given;
   const Inner inner(run, Stride, Count);
-  const int64_t bytes = (inner.end - inner.begin) * static_cast<int64_t>(sizeof(C));
-  const auto with = [&](auto kernel) { return kernel(source, tangents, out, payloads, run, inner); };
-  if constexpr (kVectorBytes == 64) {
-    if (bytes >= 64) return with(fold_rows<C, P, Last, Stride, Count, Changed, 64>);
-  }
-  if constexpr (kVectorBytes >= 32) {
-    if (bytes >= 32) return with(fold_rows<C, P, Last, Stride, Count, Changed, 32>);
-  }
-  return with(fold_rows<C, P, Last, Stride, Count, Changed, 16>);
+  const auto with = [&](auto kernel) {
+    return kernel(static_cast<const C*>(source), static_cast<const P*>(tangents), static_cast<C*>(out),
+                  static_cast<P*>(payloads), run, inner);
+  };
+  if constexpr (kVectorBytes == 32)
+    if ((inner.end - inner.begin) * static_cast<int64_t>(sizeof(C)) < 32)
+      return with(fold_rows<C, P, Stride, Count, Kind, 16>);
+  return with(fold_rows<C, P, Stride, Count, Kind, kVectorBytes>);
 }
 
-template <class C, bool Last, int Stride, int Count, bool Changed = false>
-Contents plain_windows(const C* source, C* out, const WindowRun& run) {
-  return fold_windows<C, Nothing, Last, Stride, Count, Changed>(source, nullptr, out, nullptr, run);
+template <class C, int Stride, int Count, Change Kind>
+Contents windows(const void* source, void* out, const WindowRun& run) {
+  return pair_windows<C, Nothing, Stride, Count, Kind>(source, nullptr, out, nullptr, run);
 }
 
 // Four neighbours at every place of a row that has them: the first step towards large windows.
 template <class C, bool Last>
-Contents fours(const C* source, C* out, const RowRun& rows) {
+Contents fours(const void* source, void* out, const RowRun& rows) {
   NanWatch<C> watch;
-  const auto later = [](const Vector<C>& best, const Vector<C>& x) {
-    return winner<C, MaxRule::clean, Last>(best, x);
-  };
+  const Order<C> order(rows.flip);
   const int64_t places = rows.items - 3;
   for (int64_t r = 0; r < rows.count; ++r) {
-    const C* const row = source + r * rows.from_step;
-    C* const target = out + r * rows.to_step;
+    const C* const row = static_cast<const C*>(source) + r * rows.from_step;
+    C* const target = static_cast<C*>(out) + r * rows.to_step;
     prefetch_row(row, rows.items);
     const auto fold = [&](int64_t o, auto cells) {
       const Vector<C> a = cells(o), b = cells(o + 1), c = cells(o + 2), d = cells(o + 3);
       watch.see(a);
       watch.see(d);
-      store(target + o, later(later(later(a, b), c), d));
+      const auto join = later<C, MaxRule::clean, Last, Vector<C>>;
+      store(target + o, order(join(join(join(order(a), order(b)), order(c)), order(d))));
     };
     const auto whole = [&](int64_t i) { return load(row + i); };
     if (places < kLanes<C>) {
@@ -241,23 +251,25 @@ Contents fours(const C* source, C* out, const RowRun& rows) {
 template <class C>
 class RowReader {
  public:
-  RowReader(const C* row, int64_t cells, NanWatch<C>& watch) : row_(row), left_(cells), watch_(watch) {}
+  RowReader(const C* row, int64_t cells, const Order<C>& order, NanWatch<C>& watch)
+      : row_(row), left_(cells), order_(order), watch_(watch) {}
   Vector<C> operator()() {
     const Vector<C> v = left_ >= kLanes<C> ? load(row_) : left_ > 0 ? load_first(row_, left_) : Vector<C>{};
     watch_.see(v);
     row_ += kLanes<C>;
     left_ -= kLanes<C>;
-    return v;
+    return order_(v);
   }
 
  private:
   const C* row_;
   int64_t left_;
+  Order<C> order_;
   NanWatch<C>& watch_;
 };
 
 // From vectors that follow each other, those of the winners of four elements `Step` apart.
-template <class C, bool Last, int Step, class Next>
+template <class C, int Step, class Next>
 class FourJoined {
  public:
   explicit FourJoined(Next& next) : next_(next) {
@@ -266,59 +278,32 @@ class FourJoined {
   Vector<C> operator()() {
     for (int i = 1; i < kAhead; ++i) v_[i - 1] = v_[i];
     v_[kAhead - 1] = next_();
-    const Vector<C> two = later(v_[0], elements_from<C, Step>(v_)), three = later(two, elements_from<C, 2 * Step>(v_));
-    return later(three, elements_from<C, 3 * Step>(v_));
+    constexpr auto join = winner<C, MaxRule::clean, Vector<C>>;
+    const Vector<C> two = join(v_[0], elements_from<C, Step>(v_)), three = join(two, elements_from<C, 2 * Step>(v_));
+    return join(three, elements_from<C, 3 * Step>(v_));
   }
 
  private:
   static constexpr int kAhead = 1 + (3 * Step + kLanes<C> - 1) / kLanes<C>;
-  static Vector<C> later(const Vector<C>& best, const Vector<C>& x) {
-    return winner<C, MaxRule::clean, Last>(best, x);
-  }
   Next& next_;
   Vector<C> v_[kAhead];
 };
 
 // Sixteen neighbours, every cell read once.
-template <class C, bool Last>
-Contents sixteens(const C* source, C* out, const RowRun& rows) {
+template <class C>
+Contents sixteens(const void* source, void* out, const RowRun& rows) {
   NanWatch<C> watch;
+  const Order<C> order(rows.flip);
   for (int64_t r = 0; r < rows.count; ++r) {
-    const C* const row = source + r * rows.from_step;
+    const C* const row = static_cast<const C*>(source) + r * rows.from_step;
     prefetch_row(row, rows.items);
-    RowReader<C> cells(row, rows.items, watch);
-    FourJoined<C, Last, 1, RowReader<C>> four(cells);
-    FourJoined<C, Last, 4, decltype(four)> sixteen(four);
-    C* const target = out + r * rows.to_step;
-    for (int64_t o = 0; o < rows.items - 15; o += kLanes<C>) store(target + o, sixteen());
+    RowReader<C> cells(row, rows.items, order, watch);
+    FourJoined<C, 1, RowReader<C>> four(cells);
+    FourJoined<C, 4, decltype(four)> sixteen(four);
+    C* const target = static_cast<C*>(out) + r * rows.to_step;
+    for (int64_t o = 0; o < rows.items - 15; o += kLanes<C>) store(target + o, order(sixteen()));
   }
   return watch.found();
-}
-
-template <class C, class P, int Stride>
-constexpr WindowKernels<C, P> window_kernels() {
-  constexpr bool last = std::is_floating_point_v<C>;  // equal integers cannot be told apart
-  WindowKernels<C, P> table{{{plain_windows<C, false, Stride, 2>, plain_windows<C, last, Stride, 2>},
-                             {plain_windows<C, false, Stride, 3>, plain_windows<C, last, Stride, 3>}},
-                            {},
-                            {}};
-  if constexpr (std::is_same_v<C, std::int16_t>) {
-    for (int last_too = 0; last_too < 2; ++last_too) {
-      table.changed[0][last_too] = plain_windows<C, false, Stride, 2, true>;
-      table.changed[1][last_too] = plain_windows<C, false, Stride, 3, true>;
-    }
-  }
-  if constexpr (std::is_floating_point_v<C>) {
-    table.changed[0][0] = plain_windows<C, false, Stride, 2, true>;
-    table.changed[0][1] = plain_windows<C, true, Stride, 2, true>;
-    table.changed[1][0] = plain_windows<C, false, Stride, 3, true>;
-    table.changed[1][1] = plain_windows<C, true, Stride, 3, true>;
-    table.paired[0][0] = fold_windows<C, P, false, Stride, 2>;
-    table.paired[0][1] = fold_windows<C, P, true, Stride, 2>;
-    table.paired[1][0] = fold_windows<C, P, false, Stride, 3>;
-    table.paired[1][1] = fold_windows<C, P, true, Stride, 3>;
-  }
-  return table;
 }
 
 }  // namespace
