@@ -140,5 +140,5 @@ def unpacked(data: NDArray[np.uint8], count: int, entry: Small) -> NDArray[Any]:
     if entry.integer:
         least, most = limits(entry.dtype)
         signed = codes.astype(np.int64)
-        return np.where(signed > most, signed - (most - least + 1), signed).astype(entry.dtype)
+        return np.asarray(np.where(signed > most, signed - (most - least + 1), signed).astype(entry.dtype))
     return np.asarray(codes.view(entry.dtype))

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from halfulp import kernels
-from halfulp.autograd import apply
+from halfulp.autograd import apply, ops
 from halfulp.records import Operator
 
 _FLOATS = "efd" + np.dtype(ml_dtypes.bfloat16).char
@@ -47,3 +47,38 @@ def together(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     (2, 3)
     """
     return x if x == y or not y else np.broadcast_shapes(x, y)
+
+
+def reshape(x: Any, shape: Any) -> Any:
+    """``ops.reshape``."""
+    if type(x) is np.ndarray:
+        try:
+            return x.reshape(shape)
+        except ValueError:
+            pass  # the other way says what is wrong
+    return ops.reshape(x, shape)
+
+
+def transpose(x: Any, axes: Any = None) -> Any:
+    """``ops.transpose``."""
+    return x.transpose(axes) if type(x) is np.ndarray else ops.transpose(x, axes)
+
+
+def index(x: Any, key: Any) -> Any:
+    """``ops.index``."""
+    if type(x) is np.ndarray:
+        try:
+            return np.asarray(x[key])
+        except IndexError:
+            pass
+    return ops.index(x, key)
+
+
+def concatenate(values: Any, axis: int = 0) -> Any:
+    """``ops.concatenate``."""
+    if all(type(x) is np.ndarray for x in values):
+        try:
+            return np.concatenate(values, axis)
+        except ValueError:
+            pass
+    return ops.concatenate(values, axis)

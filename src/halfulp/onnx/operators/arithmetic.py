@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -16,10 +17,10 @@ from halfulp.autograd.traced import is_traced, strip
 from halfulp.numbers import exact, float_format, is_float
 from halfulp.onnx._nearest import odd_sum, on_grid
 from halfulp.onnx._node import Node
-from halfulp.onnx.operators._plain import together
+from halfulp.onnx.operators._plain import direct, floats, together
 from halfulp.onnx.operators.elementwise import Clip, binary
 from halfulp.onnx.operators.movement import where
-from halfulp.records import GlobalAvgPool, SumPool
+from halfulp.records import GlobalAvgPool, LeakyRelu, SumPool
 
 
 def sub(node: Node) -> Callable[..., Any]:
@@ -201,7 +202,8 @@ def leaky(alpha: float) -> Callable[..., Any]:
         return np.where(x < 0, alpha, 1.0)
 
     operator = Slope("leaky_relu", function, slope)
-    return lambda x: apply(operator, x)
+    record = direct(LeakyRelu(alpha)) if 0 < alpha < math.inf else None
+    return lambda x: apply(operator, x) if record is None or not floats(x) else record(x)
 
 
 def scaled(x: NDArray[Any], factor: float) -> NDArray[Any]:

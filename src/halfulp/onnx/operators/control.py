@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.autograd import ops
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._moving import axis_of, scalar
+from halfulp.onnx.operators._plain import concatenate, index, reshape
 
 MOST_ITERATIONS = 1 << 20
 """A loop that runs longer is refused: a hostile model must end."""
@@ -91,7 +91,7 @@ def scan(node: Node) -> Callable[..., Any]:
         for step in range(length):
             places = [length - 1 - step if back else step for back in backward_in or (0,) * scanned]
             cells = [
-                ops.index(x, (*(slice(None),) * axis, place))
+                index(x, (*(slice(None),) * axis, place))
                 for x, axis, place in zip(sequences, axes, places, strict=True)
             ]
             outputs = _run(node, body, (*state, *cells), captured)
@@ -118,4 +118,4 @@ def _stacked(node: Node, held: list[Any], axis: int, backward: int) -> Any:
     shape = (*held[0].shape[:place], 1, *held[0].shape[place:])
     ordered = held[::-1] if backward else held
     node.fits((*shape[:place], len(held), *shape[place + 1 :]), held[0])
-    return ops.concatenate([ops.reshape(value, shape) for value in ordered], place)
+    return concatenate([reshape(value, shape) for value in ordered], place)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from halfulp.autograd import ops
 from halfulp.autograd.traced import is_traced, strip
 from halfulp.numbers import exact, is_float, rounded
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._moving import axis_of, move, scalar
+from halfulp.onnx.operators._plain import index, reshape
 from halfulp.onnx.operators.movement import _broadcast
 from halfulp.onnx.operators.movement import where as choose
 
@@ -25,7 +25,7 @@ def gather(node: Node) -> Callable[..., Any]:
         place = axis_of(node, axis, len(x.shape))
         found = _indices(node, indices, x.shape[place])
         node.fits((*x.shape[:place], *found.shape, *x.shape[place + 1 :]), x)
-        return ops.index(x, (*(slice(None),) * place, found))
+        return index(x, (*(slice(None),) * place, found))
 
     return run
 
@@ -35,7 +35,7 @@ def gather_elements(node: Node) -> Callable[..., Any]:
     axis = node.integer("axis", 0)
 
     def run(x: Any, indices: Any) -> Any:
-        return ops.index(x, _element_key(node, x, indices, axis))
+        return index(x, _element_key(node, x, indices, axis))
 
     return run
 
@@ -57,7 +57,7 @@ def gather_nd(node: Node) -> Callable[..., Any]:
     batch = node.integer("batch_dims", 0)
 
     def run(x: Any, indices: Any) -> Any:
-        return ops.index(x, _tuple_key(node, x, indices, batch))
+        return index(x, _tuple_key(node, x, indices, batch))
 
     return run
 
@@ -188,7 +188,7 @@ def one_hot(node: Node) -> Callable[..., Any]:
         wide = np.expand_dims(strip(indices), place)
         steps = np.arange(count).reshape([count if i == place else 1 for i in range(indices.ndim + 1)])
         chosen = (wide == steps) | (wide + count == steps)
-        return ops.index(values, chosen.astype(np.int64))
+        return index(values, chosen.astype(np.int64))
 
     return run
 
@@ -262,10 +262,10 @@ def compress(node: Node) -> Callable[..., Any]:
 
     def run(x: Any, condition: Any) -> Any:
         chosen = np.flatnonzero(strip(condition))
-        flat = ops.reshape(x, (int(np.prod(x.shape)),)) if axis is None else x
+        flat = reshape(x, (int(np.prod(x.shape)),)) if axis is None else x
         place = 0 if axis is None else axis_of(node, axis, len(x.shape))
         if chosen.size and chosen[-1] >= flat.shape[place]:
             raise node.refusal(f"condition of {condition.size}", f"must be at most {flat.shape[place]} long", "O9")
-        return ops.index(flat, (*(slice(None),) * place, chosen))
+        return index(flat, (*(slice(None),) * place, chosen))
 
     return run

@@ -14,6 +14,7 @@ from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._moving import axes_input, axes_of, axis_of, integers, move, scalar
+from halfulp.onnx.operators._plain import index, reshape, transpose
 
 
 def slice_(node: Node) -> Callable[..., Any]:
@@ -41,7 +42,7 @@ def _sliced(node: Node, x: Any, starts: list[int], ends: list[int], axes: Any, s
     key: list[slice] = [slice(None)] * ndim
     for start, end, axis, step in zip(starts, ends, axes_of(node, axes, ndim), steps, strict=True):
         key[axis] = _range(start, end, step, x.shape[axis])
-    return ops.index(x, tuple(key))
+    return index(x, tuple(key))
 
 
 def _range(start: int, end: int, step: int, size: int) -> slice:
@@ -62,7 +63,7 @@ def squeeze(node: Node) -> Callable[..., Any]:
         drop = [a for a in range(ndim) if x.shape[a] == 1] if named is None else axes_of(node, named, ndim)
         if any(x.shape[a] != 1 for a in drop):
             raise node.refusal(f"axes={sorted(drop)}", f"must have size 1 in an input of shape {x.shape}", "O9")
-        return ops.reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in drop))
+        return reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in drop))
 
     return run
 
@@ -78,7 +79,7 @@ def unsqueeze(node: Node) -> Callable[..., Any]:
         sizes = list(x.shape)
         for axis in sorted(axes_of(node, named, len(sizes) + len(named))):
             sizes.insert(axis, 1)
-        return ops.reshape(x, tuple(sizes))
+        return reshape(x, tuple(sizes))
 
     return run
 
@@ -143,7 +144,7 @@ def split(node: Node) -> Callable[..., Any]:
             raise node.refusal(f"split={parts}", rule, "O9")
         ends = [sum(parts[: i + 1]) for i in range(len(parts))]
         before = (slice(None),) * place
-        return tuple(ops.index(x, (*before, slice(end - part, end))) for part, end in zip(parts, ends, strict=True))
+        return tuple(index(x, (*before, slice(end - part, end))) for part, end in zip(parts, ends, strict=True))
 
     return run
 
@@ -160,10 +161,10 @@ def depth_to_space(node: Node) -> Callable[..., Any]:
             raise node.refusal(f"channels={channels}", f"must be a multiple of {size**2}", "O9")
         rest = channels // size**2
         if mode == "DCR":
-            parts = ops.transpose(ops.reshape(x, (batch, size, size, rest, height, width)), (0, 3, 4, 1, 5, 2))
+            parts = transpose(reshape(x, (batch, size, size, rest, height, width)), (0, 3, 4, 1, 5, 2))
         else:
-            parts = ops.transpose(ops.reshape(x, (batch, rest, size, size, height, width)), (0, 1, 4, 2, 5, 3))
-        return ops.reshape(parts, (batch, rest, height * size, width * size))
+            parts = transpose(reshape(x, (batch, rest, size, size, height, width)), (0, 1, 4, 2, 5, 3))
+        return reshape(parts, (batch, rest, height * size, width * size))
 
     return run
 
@@ -178,9 +179,9 @@ def space_to_depth(node: Node) -> Callable[..., Any]:
         batch, channels, height, width = _four(node, x)
         if height % size or width % size:
             raise node.refusal(f"input shape={tuple(x.shape)}", f"height and width must be multiples of {size}", "O9")
-        parts = ops.reshape(x, (batch, channels, height // size, size, width // size, size))
-        moved = ops.transpose(parts, (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
-        return ops.reshape(moved, (batch, channels * size**2, height // size, width // size))
+        parts = reshape(x, (batch, channels, height // size, size, width // size, size))
+        moved = transpose(parts, (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
+        return reshape(moved, (batch, channels * size**2, height // size, width // size))
 
     return run
 
@@ -226,7 +227,7 @@ def reverse_sequence(node: Node) -> Callable[..., Any]:
         order = [[n - 1 - t if t < n else t for t in range(time)] for n in counts]
         rows = np.array(order, dtype=np.int64).reshape(batch, time)
         key = (rows.T, np.arange(batch)[None, :]) if time_axis == 0 else (np.arange(batch)[:, None], rows)
-        return ops.index(x, key)
+        return index(x, key)
 
     return run
 

@@ -15,7 +15,7 @@ from halfulp.autograd.traced import strip
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._gates import QuantizedSums, sums_for
 from halfulp.onnx.operators._moving import integers
-from halfulp.onnx.operators._plain import direct, ieee
+from halfulp.onnx.operators._plain import concatenate, direct, ieee, index, reshape, transpose
 from halfulp.onnx.operators.elementwise import Clip
 from halfulp.onnx.operators.movement import where
 from halfulp.records import Relu, Sigmoid, Tanh
@@ -59,8 +59,8 @@ class Layer:
         if len(x.shape) != 3:
             raise node.refusal(f"X shape={tuple(x.shape)}", "must have three axes", "O9")
         if self.batch_first:
-            x = ops.transpose(x, (1, 0, 2))
-            states = [None if s is None else ops.transpose(s, (1, 0, 2)) for s in states]
+            x = transpose(x, (1, 0, 2))
+            states = [None if s is None else transpose(s, (1, 0, 2)) for s in states]
         steps, batch, size = x.shape
         rows, count = self.gates * self.hidden, len(self.directions)
         for name, value, shape in (("W", w, (count, rows, size)), ("R", r, (count, rows, self.hidden))):
@@ -77,17 +77,15 @@ class Layer:
         taken = self._lengths(lengths, steps, batch)
         outputs, finals = [], []
         for way, backward in enumerate(self.directions):
-            state = tuple(full((batch, self.hidden), strip(x), 0) if s is None else ops.index(s, way) for s in states)
+            state = tuple(full((batch, self.hidden), strip(x), 0) if s is None else index(s, way) for s in states)
             order = _order(taken, steps, backward)
             line, state = self._direction(prepare, cell, way, _ordered(x, order), (w, r, b, extra), taken, state)
             outputs.append(_ordered(line, order) if line is not None else full((0, batch, self.hidden), strip(x), 0))
             finals.append(state)
-        y = ops.concatenate([ops.reshape(o, (steps, 1, batch, self.hidden)) for o in outputs], 1)
-        last = [
-            ops.concatenate([ops.reshape(f[i], (1, batch, self.hidden)) for f in finals], 0) for i in range(len(states))
-        ]
+        y = concatenate([reshape(o, (steps, 1, batch, self.hidden)) for o in outputs], 1)
+        last = [concatenate([reshape(f[i], (1, batch, self.hidden)) for f in finals], 0) for i in range(len(states))]
         if self.batch_first:
-            y, last = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(s, (1, 0, 2)) for s in last]
+            y, last = transpose(y, (2, 0, 1, 3)), [transpose(s, (1, 0, 2)) for s in last]
         return (y, *last)
 
     def _lengths(self, lengths: Any, steps: int, batch: int) -> list[int]:
@@ -101,9 +99,9 @@ class Layer:
         self, prepare: Any, cell: Any, way: int, x: Any, weights: Sequence[Any], lengths: list[int], state: State
     ) -> tuple[Any, State]:
         """All steps of one direction: the outputs, zeros after the end of a sequence, and the last state."""
-        w, r, b, extra = (None if v is None else ops.index(v, way) for v in weights)
+        w, r, b, extra = (None if v is None else index(v, way) for v in weights)
         rows = self.gates * self.hidden
-        biases = () if b is None else (ops.index(b, slice(0, rows)), ops.index(b, slice(rows, 2 * rows)))
+        biases = () if b is None else (index(b, slice(0, rows)), index(b, slice(rows, 2 * rows)))
         sums = prepare(way, w, r, biases, x)
         outputs = []
         whole = min(lengths, default=0)
@@ -115,8 +113,8 @@ class Layer:
                 new = tuple(where(running, a, old) for a, old in zip(new, state, strict=True))
                 shown = where(running, new[0], full((), strip(new[0]), 0))
             state = new
-            outputs.append(ops.reshape(shown, (1, *shown.shape)))
-        return (ops.concatenate(outputs, 0) if outputs else None), state
+            outputs.append(reshape(shown, (1, *shown.shape)))
+        return (concatenate(outputs, 0) if outputs else None), state
 
     def clipped(self, gate: Any) -> Any:
         """The argument of a function, held between -clip and clip if there is one."""
@@ -135,7 +133,7 @@ def _order(lengths: list[int], steps: int, backward: bool) -> NDArray[np.int64] 
 
 
 def _ordered(x: Any, order: NDArray[np.int64] | None) -> Any:
-    return x if order is None else ops.index(x, (order, np.arange(order.shape[1])[None, :]))
+    return x if order is None else index(x, (order, np.arange(order.shape[1])[None, :]))
 
 
 def _together(way: int, w: Any, r: Any, biases: Any, x: Any) -> Any:
@@ -166,7 +164,7 @@ def _layer(node: Node, gates: int, defaults: tuple[str, ...]) -> Layer:
 def _gates(values: Any, count: int, hidden: int) -> list[Any]:
     if type(values) is np.ndarray:
         return [values[:, i * hidden : (i + 1) * hidden] for i in range(count)]
-    return [ops.index(values, (slice(None), slice(i * hidden, (i + 1) * hidden))) for i in range(count)]
+    return [index(values, (slice(None), slice(i * hidden, (i + 1) * hidden))) for i in range(count)]
 
 
 def _add(x: Any, y: Any) -> Any:
@@ -260,7 +258,7 @@ def _check_peepholes(layer: Layer, p: Any) -> None:
 
 
 def _cells(vector: Any, hidden: int) -> list[Any]:
-    return [ops.index(vector, slice(k * hidden, (k + 1) * hidden)) for k in range(3)]
+    return [index(vector, slice(k * hidden, (k + 1) * hidden)) for k in range(3)]
 
 
 def _row(vector: Any, like: Any) -> Any:
@@ -274,9 +272,9 @@ def gru(node: Node) -> Callable[..., Any]:
     def prepare(way: int, w: Any, r: Any, biases: Any, x: Any) -> tuple[Callable[..., Any], ...]:
         sums = sums_for(w, r, x)
         two, three = slice(0, 2 * layer.hidden), slice(2 * layer.hidden, 3 * layer.hidden)
-        first = sums([ops.index(v, two) for v in (w, r)], [ops.index(b, two) for b in biases], x)
-        own, held = (ops.index(v, three) for v in (w, r))
-        last = [ops.index(b, three) for b in biases]
+        first = sums([index(v, two) for v in (w, r)], [index(b, two) for b in biases], x)
+        own, held = (index(v, three) for v in (w, r))
+        last = [index(b, three) for b in biases]
         if late:
             return first, sums((own,), last[:1], x), sums((held,), last[1:])
         return first, sums((own, held), last, x)

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from halfulp.autograd import apply
 from halfulp.autograd.traced import strip
@@ -27,12 +29,16 @@ _COORDINATES = (
     "tf_crop_and_resize",
     "tf_half_pixel_for_nn",
 )
-_NEAREST: dict[str, Callable[[Fraction], int]] = {
-    "round_prefer_floor": lambda x: math.ceil(x - _HALF),
-    "round_prefer_ceil": lambda x: math.floor(x + _HALF),
-    "floor": math.floor,
-    "ceil": math.ceil,
+_NEAREST: dict[str, Callable[[Any, int], Any]] = {
+    "round_prefer_floor": lambda top, bottom: -((bottom - 2 * top) // (2 * bottom)),
+    "round_prefer_ceil": lambda top, bottom: (2 * top + bottom) // (2 * bottom),
+    "floor": lambda top, bottom: top // bottom,
+    "ceil": lambda top, bottom: -(-top // bottom),
 }
+"""The cell for the coordinate top / bottom, in integers."""
+
+_TAP_BYTES = 2000
+"""What the exact weights of one output along an axis take, about."""
 
 
 @dataclass(frozen=True)
@@ -151,38 +157,73 @@ def _resized(node: Node, rule: Rule, x: Any, roi: Any, scales: Any, sizes: Any, 
     if 0 in x.shape:
         raise node.refusal(f"input shape={tuple(x.shape)}", "has no elements to resize", "O9")
     crops = _crops(node, rule, roi, len(places))
-    axes: list[tuple[int, Axis]] = []
+    axes: list[tuple[int, Any]] = []
     outside = np.zeros((1,) * ndim, dtype=bool)
     for place, size, factor, crop in zip(places, shape, factors, crops, strict=True):
         n = x.shape[place]
         if size == n and factor == 1 and rule.coordinates != "tf_crop_and_resize":
             continue
-        points = [rule.source(i, n, size, factor, crop) for i in range(size)]
+        node.fits((size,), x, 64 if rule.mode == "nearest" else _TAP_BYTES)
         if rule.coordinates == "tf_crop_and_resize":
-            beyond = np.array([not 0 <= p <= n - 1 for p in points])
+            tops, bottom = _coordinates(rule, n, size, factor, crop)
+            beyond = np.asarray((tops < 0) | (tops > (n - 1) * bottom), dtype=bool)
             outside = outside | beyond.reshape([size if i == place else 1 for i in range(ndim)])
-        axes.append((place, Axis(n, tuple(_taps_of(rule, p, n, factor) for p in points))))
+        make = _axis if size <= _KEPT else _axis.__wrapped__
+        axes.append((place, make(rule, n, size, factor, crop)))
     return _filled(rule, _interpolated(rule, x, axes), outside)
 
 
-def _taps_of(rule: Rule, point: Fraction, n: int, factor: Fraction) -> Taps:
-    if rule.mode == "nearest":
-        return ((max(0, min(n - 1, _NEAREST[rule.nearest](point))), Fraction(1)),)
-    return rule.taps(point, n, factor)
+_KEPT = 4096
+"""Axes up to this size are kept for the next run."""
 
 
-def _interpolated(rule: Rule, x: Any, axes: list[tuple[int, Axis]]) -> Any:
+@lru_cache(maxsize=64)
+def _axis(rule: Rule, n: int, size: int, factor: Fraction, crop: tuple[Fraction, Fraction]) -> Any:
+    """The cell of every output along an axis, or the cells and weights."""
+    if rule.mode != "nearest":
+        return Axis(n, tuple(rule.taps(rule.source(i, n, size, factor, crop), n, factor) for i in range(size)))
+    tops, bottom = _coordinates(rule, n, size, factor, crop)
+    return np.clip(_NEAREST[rule.nearest](tops, bottom), 0, n - 1).astype(np.int64)
+
+
+def _coordinates(
+    rule: Rule, n: int, size: int, factor: Fraction, crop: tuple[Fraction, Fraction]
+) -> tuple[NDArray[Any], int]:
+    """The coordinates of all outputs, which lie on a line, as integers over one denominator."""
+    start = rule.source(0, n, size, factor, crop)
+    step = rule.source(1, n, size, factor, crop) - start if size > 1 else Fraction(0)
+    bottom = math.lcm(start.denominator, step.denominator)
+    first, slope = int(start * bottom), int(step * bottom)
+    largest = abs(first) + abs(slope) * size + bottom
+    places = np.arange(size) if largest < 1 << 61 else np.arange(size).astype(object)
+    return first + slope * places, bottom
+
+
+def _interpolated(rule: Rule, x: Any, axes: list[tuple[int, Any]]) -> Any:
     if not axes:
         return x.copy() if isinstance(x, np.ndarray) else x
     if rule.mode != "nearest":
         return apply(linear_map(axes, "resize"), x)
 
     def pick(array: Any) -> Any:
-        for place, axis in axes:
-            array = array.take([taps[0][0] for taps in axis.taps], axis=place)
+        for place, cells in reversed(axes):
+            array = _picked(array, cells, place)
         return array
 
     return move(pick, x)
+
+
+def _picked(x: NDArray[Any], cells: NDArray[np.int64], place: int) -> NDArray[Any]:
+    """``x.take(cells, place)``; where every cell is repeated the same few times, by as many whole copies."""
+    n = x.shape[place]
+    times = len(cells) // n
+    if not 2 <= times <= 8 or not np.array_equal(cells, np.arange(n).repeat(times)):
+        return x.take(cells, axis=place)
+    out = np.empty((*x.shape[:place], len(cells), *x.shape[place + 1 :]), x.dtype)
+    for k in range(times):
+        key = (*(slice(None),) * place, slice(k, None, times))
+        out[key] = x
+    return out
 
 
 def _filled(rule: Rule, y: Any, outside: Any) -> Any:

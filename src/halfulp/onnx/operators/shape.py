@@ -14,6 +14,9 @@ from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import strip
 from halfulp.numbers import exact
 from halfulp.onnx._node import Node
+from halfulp.onnx.operators._plain import concatenate, index
+from halfulp.onnx.operators._plain import reshape as _reshape
+from halfulp.onnx.operators._plain import transpose as _transpose
 from halfulp.onnx.operators._window import pairs
 
 _PAD_MODES = ("constant", "reflect", "edge", "wrap")
@@ -56,7 +59,7 @@ def reshape(node: Node) -> Callable[..., Any]:
             raise node.refusal(f"shape={wanted}", "every size must be >= -1", "O9")
         if type(x) is np.ndarray and math.prod(wanted) == x.size and -1 not in wanted:
             return x.reshape(wanted)
-        return ops.reshape(x, wanted)
+        return _reshape(x, wanted)
 
     return run
 
@@ -70,7 +73,7 @@ def flatten(node: Node) -> Callable[..., Any]:
         if not -ndim <= axis <= ndim:
             raise node.refusal(f"axis={axis}", f"must be an axis of an input of shape {x.shape}", "O9")
         cut = axis + ndim if axis < 0 else axis
-        return ops.reshape(x, (math.prod(x.shape[:cut]), math.prod(x.shape[cut:])))
+        return _reshape(x, (math.prod(x.shape[:cut]), math.prod(x.shape[cut:])))
 
     return run
 
@@ -82,7 +85,7 @@ def transpose(node: Node) -> Callable[..., Any]:
     def run(x: Any) -> Any:
         if order is not None and sorted(order) != list(range(len(x.shape))):
             raise node.refusal(f"perm={order}", f"must be a permutation of the axes of shape {x.shape}", "O9")
-        return ops.transpose(x, order)
+        return _transpose(x, order)
 
     return run
 
@@ -101,7 +104,7 @@ def concat(node: Node) -> Callable[..., Any]:
         shape = list(inputs[0].shape)
         shape[axis] = sum(x.shape[axis] for x in inputs)
         node.fits(tuple(shape), inputs[0])
-        return ops.concatenate(inputs, axis)
+        return concatenate(inputs, axis)
 
     return run
 
@@ -160,15 +163,15 @@ def _pad_axis(node: Node, x: Any, axis: int, before: int, after: int, fill: Any,
     size = x.shape[axis]
     cut = slice(max(0, -before), size - max(0, -after))
     if cut != slice(0, size):
-        x = ops.index(x, (slice(None),) * axis + (cut,))
+        x = index(x, (slice(None),) * axis + (cut,))
     before, after, size = max(0, before), max(0, after), x.shape[axis]
     if before == 0 and after == 0:
         return x
     if mode == "constant":
         shapes = [tuple(n if i == axis else m for i, m in enumerate(x.shape)) for n in (before, after)]
-        first, last = (ops.broadcast_to(ops.reshape(fill, (1,) * len(s)), s) for s in shapes)
-        return ops.concatenate((first, x, last), axis)
+        first, last = (ops.broadcast_to(_reshape(fill, (1,) * len(s)), s) for s in shapes)
+        return concatenate((first, x, last), axis)
     if size == 0:
         raise node.refusal(f"mode={mode!r}", "an axis without elements has nothing to repeat", "O9")
     source = np.pad(np.arange(size), (before, after), mode=mode)  # type: ignore[call-overload]  # one of _PAD_MODES
-    return ops.index(x, (slice(None),) * axis + (source,))
+    return index(x, (slice(None),) * axis + (source,))
