@@ -38,6 +38,23 @@ def test_outputs_and_their_digests(path: Path, tmp_path: Path, capsys: pytest.Ca
     assert report["outputs"]["y"]["sha256"][:12] in capsys.readouterr().out
 
 
+def test_the_time_of_every_node(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(path), "--profile", "2", "--json", "-"]) == 0
+    profile = json.loads(capsys.readouterr().out)["profile"]
+    assert [entry["operator"] for entry in profile["nodes"]] == [node.op_type for node in network().graph.node]
+    assert all(entry["seconds"] >= 0 for entry in profile["nodes"])
+    assert profile["nodes"][0]["output"] == "float32[1x4x4x4]"
+    assert profile["runs"] == 2
+    assert sum(row["nodes"] for row in profile["operators"].values()) == 7
+    assert main(["run", str(path), "--profile"]) == 0
+    shown = capsys.readouterr().out
+    assert "the best of 5 runs for every node" in shown
+    assert "slowest nodes" in shown
+    assert "BatchNormalization" in shown
+    with pytest.raises(SystemExit):
+        main(["run", str(path), "--profile", "0"])
+
+
 def test_drawn_inputs_depend_on_the_seed_alone(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     digests = []
     for seed in ("0", "0", "1"):

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from halfulp.cli._node_times import node_times, print_times, report_of
 from halfulp.cli._words import at_least, check_writable
 from halfulp.errors import HalfulpError
 
@@ -48,6 +49,14 @@ def add_to(commands: Any) -> None:
         help="differences up to this are no findings",
     )
     command.add_argument("--script", type=Path, metavar="FOLDER", help="write a script for the first node that differs")
+    command.add_argument(
+        "--profile",
+        type=partial(at_least, 1),
+        nargs="?",
+        const=5,
+        metavar="RUNS",
+        help="print the time of every operator and of the slowest nodes, the best of some runs (default: 5)",
+    )
     command.add_argument("--json", metavar="FILE", help="write the result as JSON; - is the standard output")
     command.add_argument(
         "--max-bytes", type=partial(at_least, 1), default=1 << 32, help="limit of all values in memory"
@@ -94,6 +103,11 @@ def _run(options: argparse.Namespace) -> int:
     quiet = options.json == "-"
     if not quiet:
         _print_values(report)
+    if options.profile:
+        times = node_times(model, ordered, options.profile)
+        report["profile"] = report_of(times, options.profile)
+        if not quiet:
+            print_times(times, options.profile)
     if options.output:
         _write_outputs(options.output, model.outputs, outputs)
     code = 0

@@ -18,6 +18,9 @@ OBJECT_BYTES = 64
 in_use: ContextVar[int] = ContextVar("in_use", default=0)
 """The bytes of all values that are alive while a node runs; nodes add their output to it before they make it."""
 
+iterations: ContextVar[list[int]] = ContextVar("iterations", default=[0])  # noqa: B039  # every run sets its own
+"""How many iterations of loops a run has had."""
+
 
 class Memory:
     """The values of one run. Views count nothing: what is counted is the memory behind them, once.

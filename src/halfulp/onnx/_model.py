@@ -11,7 +11,7 @@ import numpy as np
 from halfulp.autograd.traced import Traced, is_traced, strip
 from halfulp.errors import ModelError
 from halfulp.numbers import is_float, plain
-from halfulp.onnx._memory import Memory, in_use, root_of, uses_of
+from halfulp.onnx._memory import Memory, in_use, iterations, root_of, uses_of
 from halfulp.onnx._program import Input, Program, Step, planned
 from halfulp.onnx._reading import read
 from halfulp.onnx._running import lift, run_steps
@@ -88,12 +88,13 @@ class Model:
         memory = Memory(program.limit, program.held, keeps=is_traced(*given.values()))
         for value in given.values():
             memory.hold(value)
-        before = in_use.set(memory.live)
+        before, counted = in_use.set(memory.live), iterations.set([0])
         try:
             with np.errstate(all="ignore"):  # IEEE arithmetic: overflow is infinity, 0/0 is NaN
                 return self._outputs(given, inputs, memory, watch)
         finally:
             in_use.reset(before)
+            iterations.reset(counted)
 
     def _outputs(self, given: dict[str, Any], inputs: Sequence[Any], memory: Memory, watch: Any) -> tuple[Any, ...]:
         program = self._program

@@ -21,6 +21,7 @@ from halfulp.onnx.operators.microsoft import Contributed
 
 _STANDARD = ("", "ai.onnx")
 _MOST_NESTED = 32
+_MOST_NODES = 1 << 20
 
 
 class Input(NamedTuple):
@@ -105,6 +106,8 @@ class Scope:
     """Operators of the domain ``com.microsoft``."""
     calls: tuple[tuple[str, str], ...] = ()
     depth: int = 0
+    built: list[int] = field(default_factory=lambda: [0])
+    """The number of nodes so far, which functions that call functions can multiply."""
 
     def inner(self, owner: str) -> Scope:
         """The scope of a graph inside this one."""
@@ -161,6 +164,9 @@ def steps_of(
     """
     later = {name for proto in nodes for name in proto.output if name}
     steps = []
+    scope.built[0] += len(nodes)
+    if scope.built[0] > _MOST_NODES:
+        raise ModelError("model", "nodes", f"there may be {_MOST_NODES}, those of called functions included", "O4")
     for position, proto in enumerate(nodes):
         node = Node(proto, position, scope.opset, scope.limit, scope.folder, loaded)
         _check_names(node, known, later)

@@ -10,7 +10,7 @@ import numpy as np
 from halfulp.autograd.traced import is_traced, strip
 from halfulp.errors import HalfulpError, ModelError
 from halfulp.numbers import exact, is_float
-from halfulp.onnx._memory import Memory, in_use
+from halfulp.onnx._memory import Memory, in_use, iterations
 from halfulp.onnx._node import Node
 from halfulp.onnx._program import Line, Step, Subgraph
 from halfulp.onnx._small import CARRIERS, is_small
@@ -46,8 +46,12 @@ def run_steps(
 
 def run_alone(step: Step, values: Mapping[str, Any]) -> tuple[Any, ...]:
     """One node's outputs, from values by name."""
-    with np.errstate(all="ignore"):
-        return run_step(step, [values[name] for name in (*step.node.inputs, *step.node.captured)])
+    counted = iterations.set([0])
+    try:
+        with np.errstate(all="ignore"):
+            return run_step(step, [values[name] for name in (*step.node.inputs, *step.node.captured)])
+    finally:
+        iterations.reset(counted)
 
 
 def run_step(step: Step, arguments: list[Any]) -> tuple[Any, ...]:

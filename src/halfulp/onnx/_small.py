@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from halfulp.numbers import Format
-from halfulp.onnx._nearest import on_grid
+from halfulp.numbers import Format, on_grid
 
 
 class Small(NamedTuple):

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from halfulp.autograd.operators._base import LinearMap
-from halfulp.numbers import Format, float_format, is_float
+from halfulp.numbers import Format, float_format, is_float, on_grid
 from halfulp.numbers import rounded as round_exact
-from halfulp.onnx._nearest import nearest, on_grid
+from halfulp.onnx._nearest import nearest
 
 _UNIT = 2.0**-53
 

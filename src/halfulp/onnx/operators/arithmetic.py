@@ -14,8 +14,8 @@ from halfulp.autograd import TapeOperator, apply, ops
 from halfulp.autograd.operators._base import LinearMap, PullbackRule
 from halfulp.autograd.scalars import full
 from halfulp.autograd.traced import is_traced, strip
-from halfulp.numbers import exact, float_format, is_float
-from halfulp.onnx._nearest import odd_sum, on_grid
+from halfulp.numbers import exact, float_format, is_float, on_grid
+from halfulp.onnx._nearest import odd_sum
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._plain import direct, floats, together
 from halfulp.onnx.operators.elementwise import Clip, binary

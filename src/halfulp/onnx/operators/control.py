@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.onnx._memory import iterations
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators._moving import axis_of, scalar
 from halfulp.onnx.operators._plain import concatenate, index, reshape
 
 MOST_ITERATIONS = 1 << 20
-"""A loop that runs longer is refused: a hostile model must end."""
+"""So many iterations all loops of a run may have together, loops in loops included: a hostile model must end."""
+
+
+def _count(node: Node) -> None:
+    """One more iteration of this run."""
+    done = iterations.get()
+    if done[0] >= MOST_ITERATIONS:
+        raise node.refusal(f"iteration {done[0]}", f"all loops may run {MOST_ITERATIONS} times together", "O10")
+    done[0] += 1
 
 
 def _run(node: Node, graph: Any, inputs: Sequence[Any], captured: Sequence[Any]) -> tuple[Any, ...]:
@@ -52,8 +61,7 @@ def loop(node: Node) -> Callable[..., Any]:
         slices: list[list[Any]] = [[] for _ in range(scans)]
         count = 0
         while goes_on and (most is None or count < most):
-            if count >= MOST_ITERATIONS:
-                raise node.refusal(f"iteration {count}", f"a loop may run {MOST_ITERATIONS} times", "O10")
+            _count(node)
             step = (np.array(count, dtype=np.int64), np.array(True), *state)
             outputs = _run(node, body, step, captured)
             goes_on = bool(scalar(node, np.asarray(outputs[0]), "cond"))
@@ -89,6 +97,7 @@ def scan(node: Node) -> Callable[..., Any]:
         (length,) = lengths
         slices: list[list[Any]] = [[] for _ in range(made)]
         for step in range(length):
+            _count(node)
             places = [length - 1 - step if back else step for back in backward_in or (0,) * scanned]
             cells = [
                 index(x, (*(slice(None),) * axis, place))
@@ -98,6 +107,7 @@ def scan(node: Node) -> Callable[..., Any]:
             state = list(outputs[:carried])
             for held, value in zip(slices, outputs[carried:], strict=True):
                 held.append(value)
+                node.fits((len(held), *value.shape), value)
         directions = backward_out or (0,) * made
         stacked = [
             _stacked(node, held, axis, back)

@@ -56,6 +56,9 @@ def power(node: Node) -> Callable[..., Any]:
         node.fits(shape, x)
         if base.dtype.kind in "iu":
             return _whole_powers(base, exponents)
+        if type(x) is np.ndarray and exponents.size > 1:
+            node.fits(shape, x, 32)
+            return _powers(np.broadcast_to(x, shape), np.broadcast_to(exponents, shape))
         spread, found = np.broadcast_to(exponents, shape), None
         x = x if base.shape == shape else ops.broadcast_to(x, shape)
         for e in dict.fromkeys(exponents.ravel().tolist()):
@@ -66,12 +69,20 @@ def power(node: Node) -> Callable[..., Any]:
     return run
 
 
+def _powers(base: Any, exponents: Any) -> Any:
+    """Powers with many exponents: the elements of each together, so that each is computed once."""
+    flat, found = np.ascontiguousarray(base).reshape(-1), np.empty(base.size, base.dtype)
+    different, places = np.unique(exponents, return_inverse=True)  # NaN is one number here
+    order = np.argsort(places.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(places.reshape(-1), minlength=len(different)))
+    for e, start, end in zip(different.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        found[order[start:end]] = Pow(e)(flat[order[start:end]])
+    return found.reshape(base.shape)
+
+
 def _whole_powers(base: Any, exponents: Any) -> Any:
     """Powers of integers: exact for integers, by float64 for others."""
     if exponents.dtype.kind in "iu":
         return np.power(base, exponents.astype(base.dtype))
     wide, spread = np.broadcast_arrays(base.astype(np.float64), exponents.astype(np.float64))
-    found = np.zeros(wide.shape)
-    for e in dict.fromkeys(spread.ravel().tolist()):
-        found = np.where(spread == e, Pow(e)(np.ascontiguousarray(wide)), found)
-    return found.astype(base.dtype)
+    return _powers(wide, spread).astype(base.dtype)

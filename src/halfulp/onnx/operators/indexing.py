@@ -124,7 +124,7 @@ def _reduction(node: Node, since: int) -> str:
 
 
 def _scattered(node: Node, x: Any, key: Any, updates: Any, reduction: str) -> Any:
-    node.fits(tuple(x.shape), x)
+    node.fits(tuple(x.shape), x, 0 if reduction == "none" else 8)
     if reduction == "none":
 
         def put(a: Any, u: Any) -> Any:
@@ -139,10 +139,10 @@ def _scattered(node: Node, x: Any, key: Any, updates: Any, reduction: str) -> An
         out = x.copy()
         (np.maximum if reduction == "max" else np.minimum).at(out, key, updates)
         return out
-    return _accumulated(x, key, updates, np.add if reduction == "add" else np.multiply)
+    return _accumulated(node, x, key, updates, np.add if reduction == "add" else np.multiply)
 
 
-def _accumulated(x: NDArray[Any], key: Any, updates: NDArray[Any], function: np.ufunc) -> NDArray[Any]:
+def _accumulated(node: Node, x: NDArray[Any], key: Any, updates: NDArray[Any], function: np.ufunc) -> NDArray[Any]:
     """Sums or products of all updates of an element, each rounded once."""
     out = x.copy()
     counts = np.zeros(x.shape, dtype=np.int64)
@@ -150,6 +150,7 @@ def _accumulated(x: NDArray[Any], key: Any, updates: NDArray[Any], function: np.
     with np.errstate(all="ignore"):
         function.at(out, key, updates)
     if is_float(x.dtype) and (counts > 1).any():
+        node.fits((x.size + updates.size,), x, 200)  # exact numbers
         wide = exact_where_finite(x)
         function.at(wide, key, exact_where_finite(updates))
         several = (counts > 1) & np.isfinite(out.astype(np.float64))
@@ -251,6 +252,7 @@ def non_zero(node: Node) -> Callable[..., Any]:
 
     def run(x: Any) -> Any:
         value = strip(x)
+        node.fits((2 * value.ndim, int(np.count_nonzero(value))), np.empty(0, np.int64))
         return np.array(np.nonzero(np.atleast_1d(value))[: value.ndim], dtype=np.int64).reshape(value.ndim, -1)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from onnx import TensorProto
 from halfulp.autograd import TapeOperator, apply, ops
 from halfulp.autograd.operators._base import LinearMap, PullbackRule
 from halfulp.autograd.traced import is_traced, strip
-from halfulp.numbers import exact, float_format, is_float, rounded
-from halfulp.onnx._nearest import on_grid
+from halfulp.numbers import exact, float_format, is_float, on_grid, rounded
+from halfulp.onnx._nearest import odd_sum
 from halfulp.onnx._node import Node
 from halfulp.onnx._small import is_small, narrowed, widened
 from halfulp.onnx._tensors import dtype_of
@@ -42,14 +43,39 @@ def range_(node: Node) -> Callable[..., Any]:
             node.fits((count,), start)
             with np.errstate(over="ignore"):
                 return (int(wide[0]) + np.arange(count, dtype=np.int64) * int(wide[2])).astype(dtype)
-        from fractions import Fraction
-
+        wide[0] += 0.0  # the sum of two zeros is +0
         a, b, d = (Fraction(value) for value in wide)
         count = max(0, int(-((a - b) // d)))
-        node.fits((count,), start)
+        node.fits((count,), start, 80)
+        if dtype != np.float64 and count < 1 << 29:  # i * delta has 53 bits
+            return _to_float(odd_sum(np.arange(count) * wide[2], np.full(count, wide[0])), dtype)
+        if all(value == 0 or 2.0**-400 < abs(value) < 2.0**400 for value in wide) and count < 1 << 53:
+            return _line(wide[0], wide[2], count)
+        node.fits((count,), start, 400)
         return rounded(np.array([a + i * d for i in range(count)], dtype=object), dtype)
 
     return run
+
+
+def _line(start: float, delta: float, count: int) -> NDArray[np.float64]:
+    """start + i * delta in float64, rounded once: an exact product of two parts, and the sum of three numbers.
+
+    Boldo and Melquiond, Emulation of FMA and correctly rounded sums (2008): the two small parts are added with an odd
+    last bit, and then the large one.
+    """
+    i = np.arange(count, dtype=np.float64)
+    split = 134217729.0  # 2**27 + 1, which cuts 53 bits into two halves
+    high = split * delta - (split * delta - delta)
+    left = split * i - (split * i - i)
+    product = i * delta
+    rest = ((left * high - product) + left * (delta - high) + (i - left) * high) + (i - left) * (delta - high)
+    small = start + rest
+    back = small - start
+    error = (start - (small - back)) + (rest - back)
+    total = product + small
+    back = total - product
+    other = (product - (total - back)) + (small - back)
+    return np.asarray(total + odd_sum(error, other))
 
 
 def constant_of_shape(node: Node) -> Callable[..., Any]:

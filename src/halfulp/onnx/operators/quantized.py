@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from halfulp.numbers import float_format
-from halfulp.onnx._nearest import odd_sum, on_grid
+from halfulp.numbers import float_format, on_grid
+from halfulp.onnx._nearest import odd_sum
 from halfulp.onnx._node import Node
 from halfulp.onnx._small import SMALL, limits, narrowed, widened
 from halfulp.onnx._tensors import dtype_of
@@ -264,11 +264,11 @@ def requantized(sums: NDArray[np.float64], scales: Any, target_scale: Any, zero:
         nearest = np.rint(value)
         doubt = np.abs(np.abs(value - nearest) - 0.5) <= np.abs(value) * 2.0**-50 + 2.0**-60
     if doubt.any():
-        from halfulp.numbers import exact
-
-        tops, bottoms = np.broadcast_to(factor, sums.shape)[doubt], exact(target_scale.reshape(1))[0]
-        for place, s, f in zip(np.argwhere(doubt), sums[doubt], exact(tops), strict=True):
-            nearest[tuple(place)] = float(round(_fraction(int(s) * f / bottoms)))
+        pairs = np.stack([sums[doubt], np.broadcast_to(factor, sums.shape)[doubt]])
+        different, back = np.unique(pairs, axis=1, return_inverse=True)
+        bottom = Fraction(float(target_scale))
+        exactly = [round(Fraction(s) * Fraction(f) / bottom) for s, f in different.T.tolist()]
+        nearest[doubt] = np.array(exactly, dtype=np.float64)[back.reshape(-1)]
     shifted = np.nan_to_num(nearest) + zero.astype(np.float64)
     return np.asarray(np.clip(shifted, least, most).astype(zero.dtype))
 
@@ -282,12 +282,10 @@ def nearest_quotient(terms: Sequence[tuple[Any, Any]], scale: Any, zero: NDArray
         nearest = np.rint(value)
         size = sum(map(np.abs, products)) / scale.astype(np.float64)
         doubt = np.abs(np.abs(value - nearest) - 0.5) <= size * 2.0**-50 + 2.0**-60
-    for place in np.argwhere(doubt):
-        exact_terms = [Fraction(float(p[tuple(place)])) for p in products]
-        nearest[tuple(place)] = float(round(sum(exact_terms, Fraction(0)) / Fraction(float(scale))))
+    if doubt.any():
+        different, back = np.unique(np.stack([p[doubt] for p in products]), axis=1, return_inverse=True)
+        bottom = Fraction(float(scale))
+        exactly = [round(sum(map(Fraction, terms), Fraction(0)) / bottom) for terms in different.T.tolist()]
+        nearest[doubt] = np.array(exactly, dtype=np.float64)[back.reshape(-1)]
     shifted = np.nan_to_num(nearest) + zero.astype(np.float64)
     return np.asarray(np.clip(shifted, least, most).astype(zero.dtype))
-
-
-def _fraction(value: Any) -> Any:
-    return Fraction(int(value.p), int(value.q))
