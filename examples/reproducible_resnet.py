@@ -97,7 +97,7 @@ def train(setting: Setting, steps: int, batch: int, rank: int = 0, processes: in
         with ht.pieces(model) if setting.ours and setting.pieces > 1 else nullcontext():
             for x, y in zip(images[share].chunk(setting.pieces), labels[share].chunk(setting.pieces), strict=True):
                 with ht.patched(everything=True) if setting.ours else nullcontext():
-                    losses = -F.log_softmax(network(x), 1)[torch.arange(len(y)), y]
+                    losses = F.cross_entropy(network(x), y, reduction="none")
                 losses.backward(torch.full_like(losses, 1 / batch))  # the mean over the whole batch
         if processes > 1 and not setting.ours:
             for parameter in model.parameters():

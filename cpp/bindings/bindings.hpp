@@ -45,6 +45,8 @@ void register_patches(nanobind::module_& module);
 void register_philox(nanobind::module_& module);
 void register_normalize(nanobind::module_& module);
 void register_softmax(nanobind::module_& module);
+void register_interpolate(nanobind::module_& module);
+void register_loss(nanobind::module_& module);
 void register_fractional_max_pool(nanobind::module_& module);
 
 }  // namespace halfulp::bindings

@@ -22,5 +22,7 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_philox(module);
   halfulp::bindings::register_normalize(module);
   halfulp::bindings::register_softmax(module);
+  halfulp::bindings::register_interpolate(module);
+  halfulp::bindings::register_loss(module);
   halfulp::bindings::register_fractional_max_pool(module);
 }

@@ -90,6 +90,16 @@ CONSTRAINTS: dict[str, str] = {
     "R5": "the scalar has the square roots that are asked for",
     # Softmax and reductions
     "R6": "dim names axes of the input",
+    # Losses and variance
+    "Z4": "reduction is 'mean', 'sum' or 'none', label_smoothing a number from 0 to 1, ignore_index an integer",
+    "Z5": "a loss's target has the shape of the input, or that without its classes",
+    "Z6": "a class index is one of the classes, or ignore_index",
+    "Z7": "class weights are finite, one for every class",
+    "Z8": "correction is an integer >= 0, and less than the number of cells",
+    # Interpolation
+    "Z1": "exactly one of size and scale_factor is given, integers >= 1 or finite numbers > 0",
+    "Z2": "mode is one that is known, and align_corners is for linear and cubic ones",
+    "Z3": "the input has the spatial axes that mode, size or scale_factor say, none of them empty",
     # Transposed convolution
     "T1": "every output_padding is an integer >= 0 and smaller than the stride or the dilation",
     "T2": "every output size is at least 1",

@@ -24,6 +24,7 @@ from tests.bounds.test_soundness import outside
 REFUSED: tuple[str, ...] = (
     "LayerNorm", "GroupNorm", "InstanceNorm", "Softmax", "LogSoftmax", "Elu", "Gelu", "Silu", "Mish", "Hardswish",
     "Hardsigmoid", "Softplus", "Exp", "Expm1", "Log", "Log1p", "Sqrt", "Rsqrt", "Reciprocal", "Erf", "Pow",
+    "Var", "MSELoss", "CrossEntropy",
 )  # fmt: skip
 """Records that have no bounds. Softplus is bounded as ``halfulp.bounds.softplus``, and from ONNX and PyTorch."""
 MANY_WAYS = {"SmoothMaxPool", "LpPool", "GlobalLpPool"}

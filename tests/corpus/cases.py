@@ -50,6 +50,10 @@ class Case:
             found[1] = array("uint32", self.shapes[1], "near", self.seed + 1).astype(np.int64) % int(cells)
         if isinstance(self.op, hu.BatchNorm) and len(found) == 5:
             found[4] = np.abs(found[4])  # a variance
+        if isinstance(self.op, hu.CrossEntropy):
+            found[1], found[2] = (np.abs(array(self.dtype, self.shapes[i], "near", self.seed + i)) for i in (1, 2))
+            if len(self.shapes[1]) < len(self.shapes[0]):
+                found[1] = array("uint32", self.shapes[1], "near", self.seed + 1).astype(np.int64) % self.shapes[0][1]
         return tuple(self._laid_out(x) for x in found)
 
     def direction(self, number: int, like: Any) -> Array:
@@ -143,6 +147,20 @@ def models() -> Iterator[tuple[Any, tuple[tuple[int, ...], ...]]]:
         yield hu.LogSoftmax(dim), ((5, 9),)
     yield hu.Sum((0, 2)), ((3, 4, 21),)
     yield hu.Mean(1, keepdim=True), ((3, 37, 4),)
+    yield hu.Var((0, 2)), ((3, 4, 21),)
+    yield hu.Var(1, 0), ((3, 37, 4),)
+    for reduction in ("mean", "none"):
+        yield hu.MSELoss(reduction), ((5, 41), (5, 41))
+        yield hu.CrossEntropy(reduction=reduction), ((7, 11), (7,), (11,))
+        yield hu.CrossEntropy(2, reduction, 0.1), ((3, 5, 4), (3, 4), (5,))
+    yield hu.CrossEntropy(), ((7, 11), (7, 11), (11,))
+    yield hu.Interpolate(scale_factor=2.0, mode="linear"), ((2, 3, 23),)
+    yield hu.Interpolate(7, mode="nearest"), ((2, 1, 19),)
+    yield hu.Interpolate((9, 31), mode="nearest-exact"), ((1, 2, 5, 7),)
+    yield hu.Interpolate((13, 40), mode="bilinear"), ((2, 2, 7, 19),)
+    yield hu.Interpolate((13, 11), mode="bilinear", align_corners=True), ((1, 2, 7, 19),)
+    yield hu.Interpolate(None, (1.7, 0.4), "bicubic"), ((1, 2, 7, 19),)
+    yield hu.Interpolate(scale_factor=2.0, mode="trilinear"), ((1, 2, 3, 4, 5),)
 
 
 def functions() -> Iterator[Any]:

@@ -402,6 +402,20 @@ class Builders(MathBuilders):
         """
         return self._named(functional.instance_norm, {"input": x, "weight": weight, "bias": bias}, {"eps": eps}, name)
 
+    def interpolate(
+        self, x: int, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.interpolate`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[[1.0, 2.0]]]))
+        >>> tape, y = tape.interpolate(x, 4, mode='linear')
+        >>> tape.value(y)
+        array([[[1.  , 1.25, 1.75, 2.  ]]])
+        """
+        return self._applied(functional.interpolate, (x,), (size, scale_factor, mode, align_corners), {}, name)
+
     def layer_norm(
         self, x: int, normalized_shape: Any, weight: int | None = None, bias: int | None = None, eps: float = 1e-05,
         name: str | None = None
@@ -669,6 +683,18 @@ class Builders(MathBuilders):
         """
         return self._applied(functional.mode_pool2d, (x,), (kernel_size, stride, padding), settings, name)
 
+    def mse_loss(self, x: int, target: int, reduction: str = "mean", name: str | None = None) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.mse_loss`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([1.0, 2.0]))
+        >>> tape, i = tape.leaf(np.array([1.0, 4.0]))
+        >>> tape, y = tape.mse_loss(x, i)
+        >>> tape.value(y)
+        array(2.)
+        """
+        return self._applied(functional.mse_loss, (x, target), (reduction,), {}, name)
+
     def pow(self, x: int, exponent: float, name: str | None = None) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.pow`.
 
@@ -861,3 +887,16 @@ class Builders(MathBuilders):
                [4., 5., 7., 8.]])
         """
         return self._applied(functional.unfold, (x,), (kernel_size, dilation, padding), settings, name)
+
+    def var(
+        self, x: int, dim: Any = None, correction: int = 1, keepdim: bool = False, name: str | None = None
+    ) -> tuple[Tape, int]:
+        """The operator of :func:`halfulp.var`.
+
+        >>> import numpy as np, halfulp as hu
+        >>> tape, x = hu.Tape().leaf(np.array([[1.0, 3.0], [3.0, 7.0]]))
+        >>> tape, y = tape.var(x, 1)
+        >>> tape.value(y)
+        array([2., 8.])
+        """
+        return self._applied(functional.var, (x,), (dim, correction, keepdim), {}, name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from halfulp.autograd.operators.arithmetic import Add, Div, Mul, Neg, Power, Sub
-from halfulp.autograd.operators.loss import CrossEntropy, MeanSquaredError
+from halfulp.autograd.operators.loss import MSE, LabelEntropy
 from halfulp.autograd.operators.reduction import Mean, Sum
 from halfulp.autograd.operators.shape import Concatenate, Flatten, Index, Reshape, Transpose
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from halfulp.autograd.tape import Tape
 
 _ADD, _SUB, _MUL, _DIV, _NEG = Add(), Sub(), Mul(), Div(), Neg()
-_MSE = MeanSquaredError()
 
 
 class MathBuilders:
@@ -189,7 +188,7 @@ class MathBuilders:
         >>> tape.value(out)
         array(0.69314718)
         """
-        return self.apply(CrossEntropy(labels), logits, name=name)
+        return self.apply(LabelEntropy(labels), logits, name=name)
 
     def mse(self, prediction: int, target: int, name: str | None = None) -> tuple[Tape, int]:
         """The mean squared error.
@@ -201,4 +200,4 @@ class MathBuilders:
         >>> tape.value(out)
         array(2.)
         """
-        return self.apply(_MSE, prediction, target, name=name)
+        return self.apply(MSE, prediction, target, name=name)

@@ -10,29 +10,29 @@ from halfulp.dispatch import indices
 from halfulp.functional._ranks import builder, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
-    Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, Elu, Erf, Exp, Expm1, Fold,
-    FractionalMaxPool, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid,
-    Hardswish, Hardtanh, InstanceNorm, LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool, Matmul, MaxPool,
-    MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
-    SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold
+    Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, CrossEntropy, Elu, Erf, Exp, Expm1,
+    Fold, FractionalMaxPool, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid,
+    Hardswish, Hardtanh, InstanceNorm, Interpolate, LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool,
+    MSELoss, Matmul, MaxPool, MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt,
+    Sigmoid, Silu, SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
 )
 
 __all__ = [
     "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "elu", "erf", "exp", "expm1", "fold",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "elu", "erf", "exp", "expm1", "fold",
     "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d", "gelu", "global_avg_pool",
     "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
     "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
     "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
-    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
-    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
-    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
-    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
-    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
+    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "interpolate", "layer_norm", "leaky_relu", "linear", "log",
+    "log1p", "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool",
+    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish",
+    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "mse_loss", "pow", "reciprocal", "relu", "relu6", "rsqrt",
+    "sigmoid", "silu", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "softplus", "sqrt", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold", "var"
 ]
 
 _abs = builder(Abs)
@@ -42,6 +42,7 @@ _avg_pool = builder(AvgPool)
 _batch_norm = builder(BatchNorm)
 _conv = builder(Conv)
 _conv_transpose = builder(ConvTranspose)
+_cross_entropy = builder(CrossEntropy)
 _elu = builder(Elu)
 _erf = builder(Erf)
 _exp = builder(Exp)
@@ -58,6 +59,7 @@ _hardsigmoid = builder(Hardsigmoid)
 _hardswish = builder(Hardswish)
 _hardtanh = builder(Hardtanh)
 _instance_norm = builder(InstanceNorm)
+_interpolate = builder(Interpolate)
 _layer_norm = builder(LayerNorm)
 _leaky_relu = builder(LeakyRelu)
 _linear = builder(Linear)
@@ -73,6 +75,7 @@ _median_pool = builder(MedianPool)
 _min_pool = builder(MinPool)
 _mish = builder(Mish)
 _mode_pool = builder(ModePool)
+_mse_loss = builder(MSELoss)
 _pow = builder(Pow)
 _reciprocal = builder(Reciprocal)
 _relu = builder(Relu)
@@ -88,6 +91,7 @@ _sum = builder(Sum)
 _sum_pool = builder(SumPool)
 _tanh = builder(Tanh)
 _unfold = builder(Unfold)
+_var = builder(Var)
 
 
 def abs(input: Any, *, out: Any = None) -> Any:
@@ -398,6 +402,22 @@ def conv_transpose3d(
     """
     op = _conv_transpose(3, stride, padding, output_padding, dilation, groups, precision)
     return op(input, weight, bias, out=out)
+
+
+def cross_entropy(
+    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0, *, out: Any = None
+) -> Any:
+    """The mean of ``-log(softmax(input))`` at the target classes, correctly rounded as one operator.
+
+    Classes lie along axis 1, or along the only axis. ``target`` has class indices, or probabilities in the shape of
+    ``input``; ``weight`` has one number per class. ``out`` is an array of the output's shape and element type that
+    gets the values, and is returned.
+
+    >>> cross_entropy(np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([1, 0]))
+    array(0.69314718)
+    """
+    return _cross_entropy(None, ignore_index, reduction, label_smoothing)(input, target, weight, out=out)
 
 
 def elu(input: Any, alpha: float = 1.0, *, out: Any = None) -> Any:
@@ -750,6 +770,21 @@ def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: float =
             [-1.,  1.]]])
     """
     return _instance_norm(None, eps)(input, weight, bias, out=out)
+
+
+def interpolate(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, *,
+    out: Any = None
+) -> Any:
+    """The spatial axes resized to ``size`` or by ``scale_factor``, correctly rounded.
+
+    ``mode`` is ``'nearest'``, ``'nearest-exact'``, ``'linear'``, ``'bilinear'``, ``'trilinear'`` or ``'bicubic'``.
+    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+
+    >>> interpolate(np.array([[[1.0, 2.0]]]), 4, mode="linear")
+    array([[[1.  , 1.25, 1.75, 2.  ]]])
+    """
+    return value(_interpolate(None, size, scale_factor, mode, align_corners), input, out)
 
 
 def layer_norm(
@@ -1178,6 +1213,18 @@ def mode_pool3d(
     return value(_mode_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
 
 
+def mse_loss(input: Any, target: Any, reduction: str = "mean", *, out: Any = None) -> Any:
+    """The mean of ``(input - target) ** 2``, correctly rounded as one operator.
+
+    ``reduction`` is ``'mean'``, ``'sum'`` or ``'none'``. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
+
+    >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    array(2.)
+    """
+    return _mse_loss(None, reduction)(input, target, out=out)
+
+
 def pow(input: Any, exponent: float, *, out: Any = None) -> Any:
     """Every element to a fixed power.
 
@@ -1428,3 +1475,15 @@ def unfold(
            [4., 5., 7., 8.]])
     """
     return value(_unfold(None, kernel_size, dilation, padding, stride), input, out)
+
+
+def var(input: Any, dim: Any = None, correction: int = 1, keepdim: bool = False, *, out: Any = None) -> Any:
+    """The variance over the axes ``dim``, None for all of them, correctly rounded as one operator.
+
+    The divisor is the number of cells less ``correction``. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
+
+    >>> var(np.array([[1.0, 3.0], [3.0, 7.0]]), 1)
+    array([2., 8.])
+    """
+    return value(_var(None, dim, correction, keepdim), input, out)

@@ -9,18 +9,18 @@ __all__ = [
     "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "batch_norm", "conv", "conv1d", "conv2d", "conv3d", "conv_transpose",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "elu", "erf", "exp", "expm1", "fold",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "elu", "erf", "exp", "expm1", "fold",
     "fractional_max_pool", "fractional_max_pool2d", "fractional_max_pool3d", "gelu", "global_avg_pool",
     "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
     "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
     "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
-    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
-    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
-    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
-    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
-    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
+    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "interpolate", "layer_norm", "leaky_relu", "linear", "log",
+    "log1p", "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool",
+    "median_pool1d", "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish",
+    "mode_pool", "mode_pool1d", "mode_pool2d", "mode_pool3d", "mse_loss", "pow", "reciprocal", "relu", "relu6", "rsqrt",
+    "sigmoid", "silu", "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax",
+    "softplus", "sqrt", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold", "var"
 ]
 
 abs = bridged(functional.abs, ("input",))
@@ -45,6 +45,7 @@ conv_transpose = bridged(functional.conv_transpose, ("input", "weight", "bias"))
 conv_transpose1d = bridged(functional.conv_transpose1d, ("input", "weight", "bias"))
 conv_transpose2d = bridged(functional.conv_transpose2d, ("input", "weight", "bias"))
 conv_transpose3d = bridged(functional.conv_transpose3d, ("input", "weight", "bias"))
+cross_entropy = bridged(functional.cross_entropy, ("input", "target", "weight"))
 elu = bridged(functional.elu, ("input",))
 erf = bridged(functional.erf, ("input",))
 exp = bridged(functional.exp, ("input",))
@@ -75,6 +76,7 @@ hardsigmoid = bridged(functional.hardsigmoid, ("input",))
 hardswish = bridged(functional.hardswish, ("input",))
 hardtanh = bridged(functional.hardtanh, ("input",))
 instance_norm = bridged(functional.instance_norm, ("input", "weight", "bias"))
+interpolate = bridged(functional.interpolate, ("input",))
 layer_norm = bridged(functional.layer_norm, ("input", "weight", "bias"))
 leaky_relu = bridged(functional.leaky_relu, ("input",))
 linear = bridged(functional.linear, ("input", "weight", "bias"))
@@ -108,6 +110,7 @@ mode_pool = bridged(functional.mode_pool, ("input",))
 mode_pool1d = bridged(functional.mode_pool1d, ("input",))
 mode_pool2d = bridged(functional.mode_pool2d, ("input",))
 mode_pool3d = bridged(functional.mode_pool3d, ("input",))
+mse_loss = bridged(functional.mse_loss, ("input", "target"))
 pow = bridged(functional.pow, ("input",))
 reciprocal = bridged(functional.reciprocal, ("input",))
 relu = bridged(functional.relu, ("input",))
@@ -129,3 +132,4 @@ sum_pool2d = bridged(functional.sum_pool2d, ("input",))
 sum_pool3d = bridged(functional.sum_pool3d, ("input",))
 tanh = bridged(functional.tanh, ("input",))
 unfold = bridged(functional.unfold, ("input",))
+var = bridged(functional.var, ("input",))

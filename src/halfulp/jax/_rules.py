@@ -119,6 +119,9 @@ class JaxCalculus:
     def apply(self, op: Operator, x: Any) -> Any:
         return forward(op, x)
 
+    def constant(self, x: Any) -> Any:
+        return x
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(factor, x.dtype):
             x = x * jnp.asarray(part, x.dtype)
@@ -127,6 +130,8 @@ class JaxCalculus:
 
 def _tangent_transpose(g: Any, *arguments: Any, op: Operator, which: tuple[bool, ...]) -> list[Any]:
     points, directions = _split(op, arguments, which)
+    if declaration_of(op).curvature.quadratic and any(ad.is_undefined_primal(p) for p in points):
+        return _at_points(op, points, directions, g) + [None] * sum(which)
     wanted = [d is not None and ad.is_undefined_primal(d) for d in directions]
     nothing: list[Any] = [None] * len(points)
     if _is_zero(g):
@@ -134,6 +139,16 @@ def _tangent_transpose(g: Any, *arguments: Any, op: Operator, which: tuple[bool,
         return nothing + [ad.Zero(d.aval) if ad.is_undefined_primal(d) else None for d in given]
     found = cotangents(op, points, g, wanted)
     return nothing + [found[i] for i, d in enumerate(directions) if d is not None]
+
+
+def _at_points(op: Operator, points: Sequence[Any], directions: Sequence[Any], g: Any) -> list[Any]:
+    """The transpose, in the points that are not known, of a push along directions, which is linear in both."""
+    unknown = [ad.is_undefined_primal(p) for p in points]
+    if g is ad.Zero or _is_zero(g):
+        return [ad.Zero(p.aval) if flag else None for p, flag in zip(points, unknown, strict=True)]
+    avals = [p.aval if flag else p for p, flag in zip(points, unknown, strict=True)]
+    given = [jnp.zeros(a.shape, a.dtype) if d is None else d for a, d in zip(avals, directions, strict=True)]
+    return cotangents(op, given, g, unknown)[: len(points)]
 
 
 def _cotangent_jvp(
@@ -162,6 +177,8 @@ def _cotangent_transpose(given: Sequence[Any], *arguments: Any, op: Any, which: 
         if all(value is None for value in pulled):
             return [None] * len(points) + [ad.Zero(g.aval)]
         return [None] * len(points) + [tangent(op, points, pulled)]
+    if declaration_of(op).curvature.quadratic:
+        return [*_at_points(op, points, pulled, ad.Zero if all(p is None for p in pulled) else g), None]
     results: list[Any] = [None] * (len(points) + 1)
     for place, other in ((0, 1), (1, 0)):
         if not ad.is_undefined_primal(points[place]):

@@ -37,7 +37,9 @@ from halfulp.records.conv_transpose import ConvTranspose
 from halfulp.records.elementary import Abs, Erf, Exp, Expm1, Log, Log1p, Pow, Reciprocal, Rsqrt, Sqrt
 from halfulp.records.fractional_max_pool import FractionalMaxPool
 from halfulp.records.global_pool import GlobalAvgPool, GlobalMaxPool, GlobalMinPool, GlobalOperator
+from halfulp.records.interpolate import Interpolate
 from halfulp.records.linear import Linear, Matmul
+from halfulp.records.loss import CrossEntropy, MSELoss
 from halfulp.records.lp_pool import GlobalLpPool, LpPool
 from halfulp.records.max_pool import MaxPool
 from halfulp.records.max_unpool import MaxUnpool
@@ -51,7 +53,7 @@ from halfulp.records.normalization import (
     LayerNorm,
     NormalisationOperator,
 )
-from halfulp.records.reduction import Mean, ReductionOperator, Sum
+from halfulp.records.reduction import Mean, ReductionOperator, Sum, Var
 from halfulp.records.smooth_max_pool import SmoothMaxPool
 from halfulp.records.softmax import LogSoftmax, Softmax, SoftmaxOperator
 from halfulp.records.sum_pool import SumPool
@@ -96,6 +98,7 @@ __all__ = [
     "Conv",
     "ConvTranspose",
     "ConvolutionOperator",
+    "CrossEntropy",
     "Curvature",
     "Declaration",
     "Draw",
@@ -117,6 +120,7 @@ __all__ = [
     "Hardswish",
     "Hardtanh",
     "InstanceNorm",
+    "Interpolate",
     "Interpreter",
     "LayerNorm",
     "LeakyRelu",
@@ -125,6 +129,7 @@ __all__ = [
     "Log1p",
     "LogSoftmax",
     "LpPool",
+    "MSELoss",
     "Matmul",
     "MaxPool",
     "MaxUnpool",
@@ -157,6 +162,7 @@ __all__ = [
     "SumPool",
     "Tanh",
     "Unfold",
+    "Var",
     "WindowOperator",
     "declaration_of",
     "declarations",

@@ -53,6 +53,9 @@ class Calculus(Protocol):
     def apply(self, op: Any, x: Any) -> Any:
         """Another operator of one input."""
 
+    def constant(self, x: Any) -> Any:
+        """An input without derivative as an array that can be compared and indexed."""
+
 
 Tangent = Callable[[Any, Sequence[Any], Sequence[Any], Sequence[Any]], list[Any]]
 Cotangent = Callable[[Any, Sequence[Any], Any, Sequence[Any], int], list[Any]]
@@ -84,6 +87,8 @@ class Curvature:
     """Whether the derivative does not change around a point."""
     constant: bool = False
     """Whether the derivative is the same at every point."""
+    quadratic: bool = False
+    """Whether push and pull are linear in the points, too."""
 
 
 def _no_tangent(calculus: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
@@ -286,3 +291,56 @@ def _log_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], 
 
 
 LOG_SOFTMAX = Curvature("log-softmax", _log_tangent, _log_cotangent)
+
+
+def _quadratic(c: Any, points: Sequence[Any], moved: Sequence[Any]) -> list[Any] | None:
+    """The movements as points, zeros where there is none; None if nothing moves."""
+    if all(v is None for v in moved):
+        return None
+    return [c.ones(p) - c.ones(p) if v is None else v for p, v in zip(points, moved, strict=True)]
+
+
+def _quadratic_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    """The push of a quadratic form at x along t is linear in x, too: its change along v is the push at v."""
+    at = _quadratic(c, points, moved)
+    return [] if at is None or all(t is None for t in directions) else [c.push(at, directions)]
+
+
+def _quadratic_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
+    at = _quadratic(c, points, moved)
+    return [] if at is None else [c.pull(at, g, which)]
+
+
+QUADRATIC = Curvature("quadratic", _quadratic_tangent, _quadratic_cotangent, quadratic=True)
+
+
+def _entropy_spread(c: Any, points: Sequence[Any], v: Any) -> Any:
+    """With the push sum((S p - A) t) / D, p moves along v by p (v - sum(p v)): that, times S / D of its sample."""
+    x = points[0]
+    axis = c.op.class_axis(tuple(x.shape))
+    p = c.apply(c.op.softmax(tuple(x.shape)), x)
+    mean = (p * v).sum(axis=axis, keepdims=True)
+    return c.op.shares(c, points) * p * (v - mean)
+
+
+def _entropy_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
+    t, v = directions[0], moved[0]
+    if t is None or v is None:
+        return []
+    shape = tuple(points[0].shape)
+    axes = (c.op.class_axis(shape),) if c.op.reduction == "none" else tuple(range(len(shape)))
+    return [(t * _entropy_spread(c, points, v)).sum(axis=axes)]
+
+
+def _entropy_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
+    """The pull is (S p - A) g / D."""
+    v = moved[0]
+    if v is None or which != 0:
+        return []
+    shape = tuple(points[0].shape)
+    axis = c.op.class_axis(shape)
+    cells = g.reshape((*shape[:axis], 1, *shape[axis + 1 :])) if c.op.reduction == "none" else g
+    return [_entropy_spread(c, points, v) * cells]
+
+
+ENTROPY = Curvature("cross entropy", _entropy_tangent, _entropy_cotangent)

@@ -248,7 +248,7 @@ def _undrawn(record: type[Operator], draw: Draw) -> list[str]:
 
 def _annotation(kind: Any) -> str:
     text = kind if isinstance(kind, str) else getattr(kind, "__name__", "Any")
-    return "Any" if text in ("PerAxis", "PaddingLike", "Sizes", "Axes") else text
+    return "Any" if text in ("PerAxis", "PaddingLike", "Sizes", "Axes", "MaybeSizes", "Factors") else text
 
 
 def declaration_of(op: Operator | type[Operator]) -> Declaration:

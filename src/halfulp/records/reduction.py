@@ -1,4 +1,4 @@
-"""The records of sums and means over axes."""
+"""The records of sums, means and variances over axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._curvature import QUADRATIC
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
 
@@ -99,6 +100,48 @@ class Mean(ReductionOperator):
         return shape
 
 
+@hashed_once
+@dataclass(frozen=True, repr=False)
+class Var(ReductionOperator):
+    """The variance over the axes ``dim``, None for all: squared distances from the mean, over n - ``correction``.
+
+    >>> import numpy as np
+    >>> Var()(np.array([1.0, 2.0, 6.0])), Var(correction=0)(np.array([1.0, 3.0]))
+    (array(7.), array(1.))
+    """
+
+    dim: Axes = None
+    correction: int = 1
+    keepdim: bool = False
+
+    base_name: ClassVar[str] = "var"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_integer(self.correction) or self.correction < 0:
+            raise ShapeError(self.name, f"correction={self.correction!r}", "must be an integer >= 0", "Z8")
+        object.__setattr__(self, "correction", int(self.correction))
+
+    def divisor(self, shape: Shape) -> int:
+        return math.prod(shape[axis] for axis in self.axes_of(shape)) - self.correction
+
+    def output_shape(self, *input_shapes: Shape | None) -> Shape:
+        shape = super().output_shape(*input_shapes)
+        x = input_shapes[0]
+        assert x is not None
+        if self.divisor(tuple(x)) < 1:
+            text = f"there must be more than correction={self.correction} cells"
+            raise ShapeError(self.name, f"input shape={tuple(x)}", text, "Z8")
+        return shape
+
+
+def _drawn_var(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
+    sizes = {1: (2, 5, 17, 65), 2: (2, 3, 17), 3: (2, 3)}[rank := choose((1, 2, 2, 3))]
+    shape = tuple(choose(sizes) for _ in range(rank))
+    axes = choose((None, 0, -1, tuple(range(len(shape)))))
+    return Var(axes, choose((1, 0)), choose((False, True))), (shape,)
+
+
 def _drawn(record: Any) -> Any:
     def draw(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
         sizes = {1: (1, 2, 5, 17, 65), 2: (1, 2, 3, 4, 17, 33), 3: (1, 2, 3, 4)}[rank := choose((1, 2, 2, 3, 3))]
@@ -123,3 +166,16 @@ for _record, _what in ((Sum, "sum"), (Mean, "mean")):
         examples=("np.array([[1.0, 2.0], [3.0, 6.0]]), 1",),
         onnx=("ReduceSum",) if _record is Sum else ("ReduceMean",),
     )
+declare(
+    Var,
+    kind="smooth",
+    curvature=QUADRATIC,
+    draw=Draw(_drawn_var, terms=400),
+    ranks=(),
+    module=None,
+    planar=False,
+    torch=False,
+    summary="The variance over the axes ``dim``, None for all of them, correctly rounded as one operator",
+    note="The divisor is the number of cells less ``correction``.",
+    examples=("np.array([[1.0, 3.0], [3.0, 7.0]]), 1",),
+)

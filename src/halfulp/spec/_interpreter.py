@@ -25,9 +25,11 @@ from halfulp.spec import (
     avg_pool,
     conv,
     conv_transpose,
+    cross_entropy,
     elementwise,
     fractional_max_pool,
     global_pool,
+    interpolate,
     linear,
     lp_pool,
     max_pool,
@@ -35,12 +37,14 @@ from halfulp.spec import (
     median_pool,
     min_pool,
     mode_pool,
+    mse_loss,
     normalization,
     reduction,
     smooth_max_pool,
     softmax,
     sum_pool,
     unfold,
+    var,
 )
 from halfulp.spec._floats import over_floats, rounded_into
 from halfulp.spec._pooling import Pooling, planes
@@ -103,6 +107,10 @@ register(records.InstanceNorm, normalization)
 register(records.BatchNorm, normalization)
 register(records.Sum, reduction)
 register(records.Mean, reduction)
+register(records.Var, var)
+register(records.Interpolate, interpolate)
+register(records.MSELoss, mse_loss)
+register(records.CrossEntropy, cross_entropy)
 register(records.Softmax, softmax)
 register(records.LogSoftmax, softmax)
 register(records.Linear, linear.LinearRule)
@@ -132,6 +140,8 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
         return _lp_planes.forward(rule, op, arrays[0], progress)  # type: ignore[arg-type]
     if isinstance(op, records.SoftmaxOperator):
         return softmax.over_floats(op, "forward", arrays[0])
+    if isinstance(op, records.CrossEntropy):
+        return cross_entropy.over_floats(op, "forward", (*arrays, *fixed))
     if getattr(rule, "surds", False):
         everything = (*arrays, *fixed)
         (output,) = _surd_floats.over_floats(lambda *xs: (rule.forward(op, xs),), arrays[0].dtype, everything)
@@ -211,6 +221,8 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     if isinstance(op, records.SoftmaxOperator):
         assert directions[0] is not None
         return output, softmax.over_floats(op, "jvp", arrays[0], directions[0])
+    if isinstance(op, records.CrossEntropy):
+        return output, cross_entropy.over_floats(op, "jvp", (*arrays, *fixed), directions[0])
     if getattr(rule, "surds", False):
         total = len(checked)
         (tangent,) = _surd_floats.over_floats(
@@ -249,6 +261,8 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
         return (_lp_planes.vjp(rule, op, arrays[0], g, progress),)  # type: ignore[arg-type]
     if isinstance(op, records.SoftmaxOperator):
         return (softmax.over_floats(op, "vjp", arrays[0], g),)
+    if isinstance(op, records.CrossEntropy):
+        return cross_entropy.over_floats(op, "vjp", (*arrays, *fixed), g), None, None
     if getattr(rule, "surds", False):
         parts = _surd_floats.over_floats(lambda *xs: rule.vjp(op, xs[:-1], xs[-1]), arrays[0].dtype, (*checked, g))
         return (*parts, *(None for _ in fixed))

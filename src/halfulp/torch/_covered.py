@@ -51,8 +51,8 @@ _ELEMENTWISE = _words("sigmoid tanh gelu silu softplus elu mish hardswish exp lo
 _DIRECT = _words(
     """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d
     avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul cross_entropy
-    mse_loss interpolate var dropout dropout1d dropout2d dropout3d"""
+    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul dropout dropout1d
+    dropout2d dropout3d"""
 )
 
 
@@ -205,7 +205,113 @@ def instance_norm(
     return ours.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
+def var(
+    input: Tensor,
+    dim: Any = None,
+    unbiased: Any = None,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    axis: Any = None,
+) -> Any:
+    """``var`` as function or method."""
+    if isinstance(dim, bool):  # var(input, unbiased)
+        dim, unbiased = None, dim
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    return ours.var(input, dim if axis is None else axis, int(less), keepdim)
+
+
+def std(input: Tensor, *arguments: Any, **keywords: Any) -> Any:
+    """``std``: the root of the variance, two roundings."""
+    return ours.sqrt(var(input, *arguments, **keywords))
+
+
+def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+    """PyTorch's older words for a reduction."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
+    """``torch.nn.functional.mse_loss``; weighted, every step is rounded once."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if input.shape != target.shape:
+        shape = _sized(input, target)
+        input, target = broadcast(input, shape), broadcast(target, shape)
+    if weight is None:
+        return ours.mse_loss(input, target, reduction)
+    squares = mul(ours.mse_loss(input, target, "none"), weight)
+    if reduction == "none":
+        return squares
+    whole = ours.sum(squares)
+    return whole if reduction == "sum" else div(whole, ours.sum(broadcast(weight, squares.shape)))
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Any = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """``torch.nn.functional.cross_entropy``; probabilities that need a gradient are multiplied step by step."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if not (isinstance(target, Tensor) and target.requires_grad):
+        return ours.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    axis = 1 if input.dim() > 1 else 0
+    shares = add(mul(target, 1 - label_smoothing), label_smoothing / input.shape[axis])
+    terms = mul(ours.log_softmax(input, axis), shares)
+    if weight is not None:
+        terms = mul(terms, weight.reshape([-1 if i == axis else 1 for i in range(input.dim())]))
+    losses = -ours.sum(terms, axis)
+    if reduction == "none":
+        return losses
+    whole = ours.sum(losses)
+    return whole if reduction == "sum" else div(whole, losses.numel())
+
+
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: bool = False,
+) -> Any:
+    """``torch.nn.functional.interpolate``; antialiasing is PyTorch's own."""
+    if antialias:
+        return torch.nn.functional.interpolate(
+            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
+    rank = input.dim() - 2
+    if scale_factor is not None and (recompute_scale_factor or mode == "area"):
+        factors = scale_factor if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
+        size, scale_factor = [int(n * float(f)) for n, f in zip(input.shape[2:], factors, strict=True)], None
+    if mode == "area":
+        return getattr(ours, f"adaptive_avg_pool{rank}d")(input, size)
+    return ours.interpolate(input, size, scale_factor, mode, align_corners)
+
+
 _WRITTEN = {
+    "var": (var, "var"),
+    "std": (std, "var"),
+    "mse_loss": (mse_loss, "mse_loss"),
+    "cross_entropy": (cross_entropy, "cross_entropy"),
+    "interpolate": (interpolate, "interpolate"),
     "sum": (sum, "sum"),
     "mean": (mean, "mean"),
     "softmax": (softmax, "softmax"),

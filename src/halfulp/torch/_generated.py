@@ -13,6 +13,7 @@ from halfulp.records import AdaptiveAvgPool
 from halfulp.records import AdaptiveMaxPool
 from halfulp.records import AvgPool
 from halfulp.records import BatchNorm
+from halfulp.records import CrossEntropy
 from halfulp.records import Elu
 from halfulp.records import Erf
 from halfulp.records import Exp
@@ -28,6 +29,7 @@ from halfulp.records import Hardsigmoid
 from halfulp.records import Hardswish
 from halfulp.records import Hardtanh
 from halfulp.records import InstanceNorm
+from halfulp.records import Interpolate
 from halfulp.records import LayerNorm
 from halfulp.records import LeakyRelu
 from halfulp.records import Linear
@@ -43,6 +45,7 @@ from halfulp.records import MedianPool
 from halfulp.records import MinPool
 from halfulp.records import Mish
 from halfulp.records import ModePool
+from halfulp.records import MSELoss
 from halfulp.records import Pow
 from halfulp.records import Reciprocal
 from halfulp.records import Relu
@@ -58,23 +61,25 @@ from halfulp.records import Sum
 from halfulp.records import SumPool
 from halfulp.records import Tanh
 from halfulp.records import Unfold
+from halfulp.records import Var
 from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridge_of
 
 __all__ = [
     "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "adaptive_max_pool", "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "batch_norm", "elu", "erf", "exp", "expm1", "fold", "gelu", "global_avg_pool",
-    "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool", "global_lp_pool1d",
-    "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d", "global_max_pool2d",
-    "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d", "global_min_pool3d", "group_norm",
-    "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "linear", "log", "log1p",
-    "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d", "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d",
-    "max_pool3d", "max_unpool", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d",
-    "median_pool2d", "median_pool3d", "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool",
-    "mode_pool1d", "mode_pool2d", "mode_pool3d", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu",
-    "smooth_max_pool", "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt",
-    "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold"
+    "avg_pool2d", "avg_pool3d", "batch_norm", "cross_entropy", "elu", "erf", "exp", "expm1", "fold", "gelu",
+    "global_avg_pool", "global_avg_pool1d", "global_avg_pool2d", "global_avg_pool3d", "global_lp_pool",
+    "global_lp_pool1d", "global_lp_pool2d", "global_lp_pool3d", "global_max_pool", "global_max_pool1d",
+    "global_max_pool2d", "global_max_pool3d", "global_min_pool", "global_min_pool1d", "global_min_pool2d",
+    "global_min_pool3d", "group_norm", "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "interpolate",
+    "layer_norm", "leaky_relu", "linear", "log", "log1p", "log_softmax", "lp_pool", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "matmul", "max_pool", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d", "mean", "median_pool", "median_pool1d", "median_pool2d", "median_pool3d",
+    "min_pool", "min_pool1d", "min_pool2d", "min_pool3d", "mish", "mode_pool", "mode_pool1d", "mode_pool2d",
+    "mode_pool3d", "mse_loss", "pow", "reciprocal", "relu", "relu6", "rsqrt", "sigmoid", "silu", "smooth_max_pool",
+    "smooth_max_pool1d", "smooth_max_pool2d", "smooth_max_pool3d", "softmax", "softplus", "sqrt", "sum", "sum_pool",
+    "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold", "var"
 ]
 
 for _name in __all__:  # torch.fx records calls of these
@@ -85,6 +90,7 @@ _adaptive_avg_pool = bridge_of(AdaptiveAvgPool)
 _adaptive_max_pool = bridge_of(AdaptiveMaxPool)
 _avg_pool = bridge_of(AvgPool)
 _batch_norm = bridge_of(BatchNorm)
+_cross_entropy = bridge_of(CrossEntropy)
 _elu = bridge_of(Elu)
 _erf = bridge_of(Erf)
 _exp = bridge_of(Exp)
@@ -100,6 +106,7 @@ _hardsigmoid = bridge_of(Hardsigmoid)
 _hardswish = bridge_of(Hardswish)
 _hardtanh = bridge_of(Hardtanh)
 _instance_norm = bridge_of(InstanceNorm)
+_interpolate = bridge_of(Interpolate)
 _layer_norm = bridge_of(LayerNorm)
 _leaky_relu = bridge_of(LeakyRelu)
 _linear = bridge_of(Linear)
@@ -115,6 +122,7 @@ _median_pool = bridge_of(MedianPool)
 _min_pool = bridge_of(MinPool)
 _mish = bridge_of(Mish)
 _mode_pool = bridge_of(ModePool)
+_mse_loss = bridge_of(MSELoss)
 _pow = bridge_of(Pow)
 _reciprocal = bridge_of(Reciprocal)
 _relu = bridge_of(Relu)
@@ -130,6 +138,7 @@ _sum = bridge_of(Sum)
 _sum_pool = bridge_of(SumPool)
 _tanh = bridge_of(Tanh)
 _unfold = bridge_of(Unfold)
+_var = bridge_of(Var)
 
 
 def abs(input: Tensor) -> Tensor:
@@ -324,6 +333,20 @@ def batch_norm(
             [ 1.]])
     """
     output: Tensor = _batch_norm(0, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
+    return output
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0
+) -> Tensor:
+    """``torch.nn.functional.cross_entropy``, correctly rounded.
+
+    >>> import torch
+    >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([1, 0]))
+    tensor(0.6931)
+    """
+    output: Tensor = _cross_entropy(0, (input, target, weight), False, ignore_index, reduction, label_smoothing)
     return output
 
 
@@ -637,6 +660,19 @@ def instance_norm(
              [-1.,  1.]]])
     """
     output: Tensor = _instance_norm(0, (input, weight, bias), False, eps)
+    return output
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """``torch.nn.functional.interpolate``, correctly rounded.
+
+    >>> import torch
+    >>> interpolate(torch.tensor([[[1.0, 2.0]]]), 4, mode="linear")
+    tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
+    """
+    output: Tensor = _interpolate(0, (input,), False, size, scale_factor, mode, align_corners)
     return output
 
 
@@ -1090,6 +1126,17 @@ def mode_pool3d(
     return output
 
 
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """``torch.nn.functional.mse_loss``, correctly rounded.
+
+    >>> import torch
+    >>> mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
+    tensor(2.)
+    """
+    output: Tensor = _mse_loss(0, (input, target), False, reduction)
+    return output
+
+
 def pow(input: Tensor, exponent: float) -> Tensor:
     """``torch.nn.functional.pow``, correctly rounded.
 
@@ -1353,4 +1400,15 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
              [4., 5., 7., 8.]]])
     """
     output: Tensor = _unfold(2, (input,), False, kernel_size, dilation, padding, stride)
+    return output
+
+
+def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = False) -> Tensor:
+    """:func:`halfulp.var` on tensors, correctly rounded.
+
+    >>> import torch
+    >>> var(torch.tensor([[1.0, 3.0], [3.0, 7.0]]), 1)
+    tensor([2., 8.])
+    """
+    output: Tensor = _var(0, (input,), False, dim, correction, keepdim)
     return output

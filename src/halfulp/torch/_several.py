@@ -28,7 +28,8 @@ from halfulp.torch._library import Context, define
 from halfulp.torch._tensors import as_array, direct, in_format_of
 
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?", "Axes": "int[]?"}
-_SCHEMA |= {"Sizes": "int[]", "float | None": "float?"}
+_SCHEMA |= {"Sizes": "int[]", "float | None": "float?", "MaybeSizes": "int[]?", "Factors": "float[]?"}
+_SCHEMA |= {"bool | None": "bool?"}
 _base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
 
 
@@ -295,6 +296,14 @@ class TorchCalculus:
     def inverse_root(self, x: Any) -> Any:
         return torch.rsqrt(x)
 
+    def apply(self, op: Any, x: Any) -> Any:
+        from halfulp.torch._bridge import apply_record
+
+        return apply_record(op, x)
+
+    def constant(self, x: Any) -> Any:
+        return x
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
             x = x * part
@@ -312,4 +321,11 @@ def _axes(value: Any) -> Any:
     return tuple(int(v) for v in value) if hasattr(value, "__len__") else (int(value),)
 
 
-_MAKERS = {"Axes": _axes, "Sizes": _axes}
+def _factors(value: Any) -> Any:
+    """Numbers as a list of floats, None for none."""
+    if value is None:
+        return None
+    return tuple(float(v) for v in value) if hasattr(value, "__len__") else (float(value),)
+
+
+_MAKERS = {"Axes": _axes, "Sizes": _axes, "MaybeSizes": _axes, "Factors": _factors}

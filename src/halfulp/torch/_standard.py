@@ -88,7 +88,25 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: function(*arguments)
 
 
+def _var(x: Tensor, dim: Any, correction: int, keepdim: bool) -> Tensor:
+    axes = list(range(x.dim())) if dim is None else dim
+    return torch.var(x, axes, correction=correction, keepdim=keepdim)
+
+
+def _interpolate(x: Tensor, size: Any, factors: Any, mode: str, corners: Any) -> Tensor:
+    rank = x.dim() - 2
+    wanted = list(size) * rank if size is not None and len(size) == 1 else size
+    scales = list(factors) * rank if factors is not None and len(factors) == 1 else factors
+    return F.interpolate(x, wanted, scales, mode, corners)
+
+
 _SEVERAL: dict[str, Callable[..., Any]] = {
+    "var": _var,
+    "mse_loss": lambda x, y, reduction: F.mse_loss(x, y, reduction=reduction),
+    "cross_entropy": lambda x, y, w, ignored, reduction, smoothing: F.cross_entropy(
+        x, y, w, ignore_index=ignored, reduction=reduction, label_smoothing=smoothing
+    ),
+    "interpolate": _interpolate,
     "linear": lambda x, w, b, _: F.linear(x, w, b),
     "matmul": lambda x, y, _: torch.matmul(x, y),
     "batch_norm": _batch_norm,

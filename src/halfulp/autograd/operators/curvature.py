@@ -103,6 +103,9 @@ class TapeCalculus:
     def apply(self, op: Operator, x: Any) -> Any:
         return apply(op, x)
 
+    def constant(self, x: Any) -> Any:
+        return strip(x)
+
     def scaled(self, x: Any, factor: Any) -> Any:
         for part in (factor,) if x.dtype == object else factors(factor, x.dtype):
             x = mul(x, constant_like(x, part))

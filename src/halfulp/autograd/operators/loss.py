@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from halfulp.autograd.operators._base import PullbackRule, TapeOperator
-from halfulp.autograd.operators.arithmetic import mul, sub
-from halfulp.autograd.operators.reduction import Mean, divide_by, mean, sum_
-from halfulp.autograd.operators.shape import index
-from halfulp.autograd.scalars import Array, as_array, constant_like
+from halfulp.autograd.operators.curvature import TapeCalculus
+from halfulp.autograd.operators.shape import reshape
+from halfulp.autograd.scalars import Array
 from halfulp.autograd.traced import Traced, apply
 from halfulp.errors import TapeError
-from halfulp.functional import exp
 from halfulp.numbers import plain
-from halfulp.records import LogSoftmax
+from halfulp.records import CrossEntropy, LogSoftmax, MSELoss
+
+_RECORD = CrossEntropy()
+MSE = MSELoss()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CrossEntropy(TapeOperator):
-    """The mean over all samples of -log_softmax(logits)[label]; classes lie along the last axis.
+class LabelEntropy(TapeOperator):
+    """:class:`halfulp.CrossEntropy` over all samples; classes lie along the last axis.
 
     The labels belong to the operator: they are data, not a value one differentiates by.
     """
@@ -47,61 +45,21 @@ class CrossEntropy(TapeOperator):
             raise self._fail(f"labels shape={labels.shape}", f"must be {x.shape[:-1]}, as the logits are {x.shape}")
         if labels.size and not (labels.min() >= 0 and labels.max() < x.shape[-1]):
             raise self._fail(f"labels from {labels.min()} to {labels.max()}", f"must be in 0 … {x.shape[-1] - 1}")
-        return Mean()(as_array(-LogSoftmax()(x)[self._picked()]))
+        return _RECORD(*self._points(x)[:2])
 
     def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
         (x,), (change,) = primals, tangents
-        expected = sum_(mul(exp(apply(LogSoftmax(), x)), change), -1)
-        return mean(sub(expected, index(change, self._picked())))
+        return TapeCalculus(_RECORD).push(self._points(x), (self._rows(change), None, None))
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         (x,) = primals
-        count = max(1, math.prod(x.shape[:-1]))
+        return lambda g: (reshape(TapeCalculus(_RECORD).pull(self._points(x), g, 0), tuple(x.shape)),)
 
-        def rule(g: Any) -> tuple[Any, ...]:
-            errors = sub(exp(apply(LogSoftmax(), x)), constant_like(x, 1) * self._one_hot(x))
-            return (mul(errors, divide_by(g, count)),)
+    def _points(self, x: Any) -> tuple[Any, Any, None]:
+        return self._rows(x), self.labels.reshape(-1), None
 
-        return rule
-
-    def _picked(self) -> tuple[Array, ...]:
-        """The index of each sample's own class."""
-        return (*np.indices(self.labels.shape), self.labels)
-
-    def _one_hot(self, x: Any) -> Array:
-        hot = np.zeros(x.shape, dtype=object if x.dtype == object else x.dtype)
-        hot[self._picked()] = 1
-        return hot
-
-
-class MeanSquaredError(TapeOperator):
-    """The mean of (prediction - target) squared over all elements."""
-
-    name = "mse"
-
-    def forward(self, *inputs: Array) -> Any:
-        prediction, target = inputs
-        if prediction.shape != target.shape:
-            raise self._fail(f"target shape={target.shape}", f"must be the prediction's {prediction.shape}")
-        difference = prediction - target
-        return Mean()(as_array(difference * difference))
-
-    def tangent(self, primals: Sequence[Any], output: Any, tangents: Sequence[Any]) -> Any:
-        (x, y), (dx, dy) = primals, tangents
-        change = dx if dy is None else mul(dy, constant_like(y, -1)) if dx is None else sub(dx, dy)
-        return mean(mul(mul(sub(x, y), constant_like(x, 2)), change))
-
-    def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
-        (x, y), count = primals, max(1, math.prod(primals[0].shape))
-
-        def rule(g: Any) -> tuple[Any, ...]:
-            share = mul(sub(x, y), divide_by(g, count, times=2))
-            return (share if needs[0] else None, mul(share, constant_like(x, -1)) if needs[1] else None)
-
-        return rule
-
-
-_MSE = MeanSquaredError()
+    def _rows(self, x: Any) -> Any:
+        return reshape(x, (self.labels.size, x.shape[-1]))
 
 
 def log_softmax(x: Any, axis: int = -1) -> Any:
@@ -121,7 +79,7 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     """
     if isinstance(labels, Traced):
         raise TapeError("cross_entropy", f"labels={labels!r}", "labels are integers, not a traced value", "E2")
-    return apply(CrossEntropy(labels), logits)
+    return apply(LabelEntropy(labels), logits)
 
 
 def mse(prediction: Any, target: Any) -> Any:
@@ -130,4 +88,4 @@ def mse(prediction: Any, target: Any) -> Any:
     >>> mse(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     array(2.)
     """
-    return apply(_MSE, prediction, target)
+    return apply(MSE, prediction, target)

@@ -16,6 +16,7 @@ from halfulp.onnx.operators import (
     einsum,
     functions,
     indexing,
+    losses,
     making,
     movement,
     quantized,
@@ -175,10 +176,12 @@ OPERATORS: dict[str, Builder] = {
     "MaxPool": max_pool,
     "MaxUnpool": max_unpool,
     "Mul": mul,
+    "NegativeLogLikelihoodLoss": losses.negative_log_likelihood_loss,
     "Pad": pad,
     "Relu": relu,
     "Reshape": reshape,
     "Softmax": softmax,
+    "SoftmaxCrossEntropyLoss": losses.softmax_cross_entropy_loss,
     "Transpose": transpose,
 }
 """Operator type -> its builder."""

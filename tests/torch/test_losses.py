@@ -1,0 +1,108 @@
+"""Losses, variance and interpolation on tensors: the bits of the records, derivatives, and replaced modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import halfulp as hu
+import halfulp.torch as ht
+
+LABELS = torch.tensor([0, 2, -100, 1])
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Any:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64).to(dtype)
+
+
+CALLS = {
+    "cross_entropy": (lambda f, x: f.cross_entropy(x, LABELS, label_smoothing=0.1), (4, 3)),
+    "cross_entropy of probabilities": (lambda f, x: f.cross_entropy(x, torch.full((4, 3), 0.25).to(x)), (4, 3)),
+    "mse_loss": (lambda f, x: f.mse_loss(x, torch.ones_like(x), reduction="sum"), (3, 5)),
+    "interpolate": (lambda f, x: f.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 3, 4)),
+    "interpolate to a size": (lambda f, x: f.interpolate(x, size=(5, 2), mode="nearest"), (1, 2, 3, 4)),
+}
+every_call = pytest.mark.parametrize("name", CALLS)
+
+
+@every_call
+def test_functions_are_those_of_pytorch(name: str) -> None:
+    call, shape = CALLS[name]
+    x = numbers(*shape, dtype=torch.float64)
+    torch.testing.assert_close(call(ht, x), call(F, x), rtol=1e-12, atol=1e-12)
+
+
+@every_call
+def test_derivatives_of_first_and_second_order(name: str) -> None:
+    call, shape = CALLS[name]
+    x = numbers(*shape, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: call(ht, x), (x,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: call(ht, x), (x,))
+
+
+@every_call
+def test_compiled_functions_have_the_same_bits(name: str) -> None:
+    call, shape = CALLS[name]
+    x = numbers(*shape)
+    compiled: Any = torch.compile(lambda x: call(ht, x), backend="aot_eager")
+    assert torch.equal(compiled(x), call(ht, x))
+
+
+def test_the_bits_are_those_of_the_records() -> None:
+    x = numbers(4, 3)
+    found = ht.cross_entropy(x, LABELS)
+    assert found.item() == hu.cross_entropy(x.numpy(), LABELS.numpy()).item()
+    assert torch.equal(ht.var(x, 1), torch.from_numpy(np.asarray(hu.var(x.numpy(), 1))))
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.near = nn.UpsamplingNearest2d(size=(8, 8))
+        self.loss, self.error = nn.CrossEntropyLoss(label_smoothing=0.1), nn.MSELoss()
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        y = self.up(x)
+        extra = F.cross_entropy(y, labels) + F.mse_loss(x.mean(1, keepdim=True).expand_as(x), x, reduction="sum")
+        area = F.interpolate(x, size=(2, 2), mode="area").sum()
+        return self.loss(y, labels) + self.error(self.near(x), y) + extra + area + x.var() + x.std(1).sum()
+
+
+def test_modules_and_calls_of_a_model_are_replaced() -> None:
+    x, labels = numbers(2, 3, 4, 4), torch.randint(0, 3, (2, 8, 8), generator=torch.Generator().manual_seed(0))
+    model = Model()
+    expected = model(x.double(), labels)
+    report = ht.replace(model, everything=True)
+    results = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        for form in (torch.contiguous_format, torch.channels_last):
+            given = x.clone(memory_format=form).requires_grad_()
+            value = model(given, labels)
+            value.backward()
+            results.append((value.detach(), given.grad))
+    assert report.not_covered == {}
+    assert set(report.swapped) == {"(the model itself)", "up", "near", "loss", "error"}
+    torch.testing.assert_close(results[0][0].double(), expected, rtol=1e-5, atol=1e-5)
+    for value, gradient in results[1:]:
+        assert torch.equal(value, results[0][0])
+        assert torch.equal(gradient, results[0][1])
+
+
+def test_calls_that_only_pytorch_has_words_for() -> None:
+    x, y = numbers(4, 3), torch.softmax(numbers(4, 3) * 2, 1).requires_grad_()
+    with ht.patched(everything=True) as calls:
+        assert F.mse_loss(x, x[:, :1], weight=torch.ones(4, 3)).isfinite()
+        assert F.mse_loss(x, x * 2, size_average=False) == ht.mse_loss(x, x * 2, "sum")
+        F.cross_entropy(x, y, weight=torch.ones(3)).backward()  # a gradient of the probabilities
+        grown = F.interpolate(x[None], scale_factor=2.5, recompute_scale_factor=True)
+    assert calls is not None
+    assert {calls[name] for name in ("mse_loss", "cross_entropy", "interpolate")} == {"ours"}
+    assert grown.shape == (1, 4, 7)
+    torch.testing.assert_close(y.grad, -ht.log_softmax(x, 1) / 4)
