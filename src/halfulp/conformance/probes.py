@@ -18,7 +18,8 @@ from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.subjects._source import Seeded
 from halfulp.conformance.ulps import same_bits
 from halfulp.conformance.verdict import NOT_REPEATABLE, Verdict, repeats
-from halfulp.records import Array, Operator, Shape, named
+from halfulp.errors import HalfulpError
+from halfulp.records import Array, Operator, Shape, declaration_of, is_declared, named
 
 __all__ = ["probe"]
 
@@ -105,7 +106,13 @@ def seeded_arrays(op: Operator, shapes: tuple[Shape | None, ...], dtype: str) ->
     def made(first: int) -> tuple[Array | None, ...]:
         return tuple(None if s is None else Seeded.make(first + i, s, kind) for i, s in enumerate(shapes))
 
-    return Arrays(made(1), made(11), Seeded.make(21, op.output_shape(*shapes), kind))  # type: ignore[arg-type]
+    primals, tangents = made(1), made(11)
+    drawn = declaration_of(op).draw.constants if is_declared(op) else None
+    if drawn is not None and op.required is not None:  # normal numbers are no class indices, and no variances
+        fixed = drawn(op, shapes, np.random.default_rng(31))
+        count = len(primals) - len(fixed)
+        primals, tangents = (*primals[:count], *fixed), (*tangents[:count], *(None for _ in fixed))
+    return Arrays(primals, tangents, Seeded.make(21, op.output_shape(*shapes), kind))  # type: ignore[arg-type]
 
 
 def script(subject: Subject, operator: str, mode: str, dtype: str, name: str) -> str | None:
@@ -139,7 +146,10 @@ def _batches(subject: Subject, op: Operator, mode: str, arrays: Arrays) -> Answe
     x = arrays.primals[0]
     assert x is not None
     others = [None if a is None else a.shape for a in arrays.primals[1:]]
-    one_row = op.output_shape((1, *x.shape[1:]), *others)  # type: ignore[arg-type]  # a bias may be None
+    try:
+        one_row = op.output_shape((1, *x.shape[1:]), *others)  # type: ignore[arg-type]  # a bias may be None
+    except HalfulpError:
+        raise Unsupported(f"{op.name} has other inputs with samples") from None
     whole = arrays.cotangent.shape == (one_row[0] * len(x), *one_row[1:]) if one_row else False
     if not whole or _along_batch(op, x.ndim):
         raise Unsupported(f"{op.name} combines the samples of a batch")  # such as a sum over the first axis

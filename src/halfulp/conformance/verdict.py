@@ -16,7 +16,20 @@ from halfulp.conformance.run import InputChanged, NoAnswer, printable, run_subje
 from halfulp.conformance.subjects import Subject, Unsupported
 from halfulp.conformance.ulps import BUCKETS, Difference, compare, same_bits
 from halfulp.errors import HalfulpError
-from halfulp.records import Array, AvgPool, MaxPool, Operator, SmoothMaxPool, declaration_of, declarations
+from halfulp.records import (
+    Array,
+    AvgPool,
+    CrossEntropy,
+    MaxPool,
+    MSELoss,
+    NormalisationOperator,
+    Operator,
+    SmoothMaxPool,
+    SoftmaxOperator,
+    Var,
+    declaration_of,
+    declarations,
+)
 
 __all__ = [
     "ASPECTS",
@@ -369,6 +382,8 @@ def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> b
     """Whether the error is small beside the sum of the terms' sizes: then it is rounding, else it is wrong."""
     assert verdict.got is not None
     assert verdict.want is not None
+    if isinstance(op, _CENTRED):
+        return _moves_so_far(verdict, op, mode, arrays)
     primals = arrays.primals if isinstance(op, _HARD) else _sizes(arrays.primals)  # a maximum keeps its winners
     sizes = Arrays(primals, _sizes(arrays.tangents), np.abs(arrays.cotangent))
     if isinstance(op, AvgPool) and op.divisor_override is not None:
@@ -389,6 +404,43 @@ def _is_rounding(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> b
         allowed = scale * share + 64 * float(limits.smallest_subnormal)
         off = np.abs(got - want) > allowed
     return not bool(off[np.isfinite(got) & np.isfinite(want)].any())
+
+
+_CENTRED = (NormalisationOperator, SoftmaxOperator, CrossEntropy, MSELoss, Var)
+"""Operators of differences: the sizes of their terms are not those of their inputs."""
+_MOVES = 8
+
+
+def _moves_so_far(verdict: Verdict, op: Operator, mode: str, arrays: Arrays) -> bool:
+    """Whether rounding errors of the inputs move the answer as far as it is off."""
+    assert verdict.got is not None
+    assert verdict.want is not None
+    got, want = (a[verdict.which].astype(float) for a in (verdict.got, verdict.want))
+    limits = float_limits(verdict.want[verdict.which].dtype)
+    rng, eps = np.random.default_rng(0), float(limits.eps)
+
+    def wide(given: Array | None, step: float) -> Array | None:
+        if given is None or given.dtype.kind in "iu":
+            return given
+        return np.asarray(given.astype(float) * (1 + step * rng.uniform(-1, 1, given.shape)))
+
+    def moved(step: float) -> Array:
+        primals, tangents = (tuple(wide(a, step) for a in arrays_) for arrays_ in (arrays.primals, arrays.tangents))
+        g = wide(arrays.cotangent, step)
+        assert g is not None
+        if mode == "forward":
+            return np.asarray(op(*primals))
+        if mode == "jvp":
+            return np.asarray(op.jvp(primals, tangents)[1])
+        return np.asarray([a for a in op.vjp(*primals)[1](g) if a is not None][verdict.which])
+
+    terms = sum(a.size for a in arrays.primals if a is not None) + 16
+    with np.errstate(all="ignore"):
+        still = moved(0.0)
+        reach = np.max([np.abs(moved(eps) - still) for _ in range(_MOVES)], axis=0)
+        allowed = terms * (reach + eps * np.abs(still)) + 64 * float(limits.smallest_subnormal)
+        off = np.abs(got - want) > allowed
+    return not bool(off[np.isfinite(got) & np.isfinite(want) & np.isfinite(allowed)].any())
 
 
 def _sizes(arrays: tuple[Array | None, ...]) -> tuple[Array | None, ...]:

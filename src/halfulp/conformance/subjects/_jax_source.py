@@ -8,6 +8,7 @@ import numpy as np
 
 from halfulp.conformance.subjects._base import Unsupported
 from halfulp.conformance.subjects._elementwise import jax_source
+from halfulp.conformance.subjects._layers import is_layer, jax_layer
 from halfulp.geometry import Axis, windows
 from halfulp.records import (
     Array,
@@ -34,6 +35,8 @@ def function_source(op: Operator, inputs: tuple[Array | None, ...]) -> str:
     assert x is not None
     if isinstance(op, ElementwiseOperator):
         return jax_source(op)
+    if is_layer(op):
+        return jax_layer(op, inputs)
     if isinstance(op, (MaxPool, MinPool, SumPool)):
         return _reduction(op, x)
     if isinstance(op, AvgPool):

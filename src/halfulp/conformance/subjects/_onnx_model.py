@@ -10,6 +10,7 @@ import onnx
 from halfulp.conformance.subjects import _source as source
 from halfulp.conformance.subjects._base import Unsupported
 from halfulp.conformance.subjects._elementwise import onnx_node
+from halfulp.conformance.subjects._layers import is_layer, onnx_layer
 from halfulp.geometry import Axis
 from halfulp.records import (
     AvgPool,
@@ -34,8 +35,12 @@ def node_of(op: Operator, shapes: tuple[Shape | None, ...]) -> tuple[str, dict[s
     """(ONNX operator, attributes) for a record on inputs of these shapes; pads are always explicit."""
     if isinstance(op, ElementwiseOperator):
         return onnx_node(op)
+    if is_layer(op):
+        return onnx_layer(op, shapes)[:2]
+    if not hasattr(op, "ndim"):
+        raise Unsupported(f"ONNX has no {op.name}")
     x = shapes[0] or ()
-    spatial = x[len(x) - op.ndim :]  # type: ignore[attr-defined]  # every record has a rank
+    spatial = x[len(x) - op.ndim :]
     if isinstance(op, MaxPool):
         attributes = _window(op.axes(spatial), op) | {"dilations": list(op.dilation)}
         return "MaxPool", attributes
@@ -86,20 +91,36 @@ def model_bytes(op: Operator, shapes: tuple[Shape | None, ...], dtype: str, indi
     """A serialised model with the record's node, its inputs in the form (batch, channels, …)."""
     kind = onnx.TensorProto.DataType.Value({"bfloat16": "BFLOAT16"}.get(dtype, _tensor_type(dtype)))
     name, attributes = node_of(op, shapes)
-    names = [n for n, shape in zip(source.INPUT_NAMES, shapes, strict=False) if shape is not None]
+    given = {n: shape for n, shape in zip(source.names_of(op), shapes, strict=False) if shape is not None}
     outputs = ["out", "indices"] if indices else ["out"]
-    node = onnx.helper.make_node(name, names, outputs, **attributes)
+    constants = _constants(op, shapes)
+    more = [constant.name if constant is not None else "" for constant in constants]
+    node = onnx.helper.make_node(name, [*given, *more], outputs, **attributes)
     values = [
-        onnx.helper.make_tensor_value_info(n, kind, shape)
-        for n, shape in zip(source.INPUT_NAMES, shapes, strict=False)
-        if shape is not None
+        onnx.helper.make_tensor_value_info(n, onnx.TensorProto.INT64 if n == "target" and is_layer(op) else kind, shape)
+        for n, shape in given.items()
     ]
     kinds = [kind, onnx.TensorProto.INT64]
-    sizes = [None] * len(shapes[0] or ())  # every output has the rank of its input
+    sizes = [None] * len(op.output_shape(*shapes) if is_layer(op) else shapes[0] or ())  # type: ignore[arg-type]
     results = [onnx.helper.make_tensor_value_info(n, k, sizes) for n, k in zip(outputs, kinds, strict=False)]
-    graph = onnx.helper.make_graph([node], "one_node", values, results)
+    held = [constant for constant in constants if constant is not None]
+    graph = onnx.helper.make_graph([node], "one_node", values, results, held)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=10)
     return model.SerializeToString()  # type: ignore[no-any-return]
+
+
+def _constants(op: Operator, shapes: tuple[Shape | None, ...]) -> list[Any]:
+    """The inputs of a node that a record has as settings: tensors, or None for one that is left out."""
+    if not is_layer(op):
+        return []
+    found: list[Any] = []
+    for i, (kind, values) in enumerate(onnx_layer(op, shapes)[2]):
+        made = None
+        if values is not None:
+            data_type = onnx.TensorProto.DataType.Value(kind)
+            made = onnx.helper.make_tensor(f"constant_{i}", data_type, [len(values)], values)
+        found.append(made)
+    return found
 
 
 def _tensor_type(dtype: str) -> str:

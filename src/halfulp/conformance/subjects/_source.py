@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.records import Array
+from halfulp.records import Array, Operator
 
-INPUT_NAMES = ("x", "weight", "bias")
+INPUT_NAMES = ("x", "weight", "bias", "running_mean", "running_var")
+
+
+def names_of(op: Operator) -> tuple[str, ...]:
+    """The names of an operator's inputs in a script.
+
+    >>> from halfulp import MSELoss
+    >>> names_of(MSELoss())
+    ('x', 'target')
+    """
+    return ("x", *op.input_names[1 : op.arity]) if op.required is not None else INPUT_NAMES[: op.arity]
 
 
 class Seeded(np.ndarray[Any, Any]):
@@ -57,19 +67,24 @@ def _number(value: Any) -> str:
     return repr(number)
 
 
-def named_arrays(mode: str, arrays: Any) -> list[tuple[str, Array]]:
+def named_arrays(mode: str, arrays: Any, names: tuple[str, ...] = INPUT_NAMES) -> list[tuple[str, Array]]:
     """(name, array) of everything that a case in this mode is given."""
-    named = [(name, a) for name, a in zip(INPUT_NAMES, arrays.primals, strict=False) if a is not None]
+    named = [(name, a) for name, a in zip(names, arrays.primals, strict=False) if a is not None]
     if mode == "jvp":
-        named += [(f"d{name}", a) for name, a in zip(INPUT_NAMES, arrays.tangents, strict=False) if a is not None]
+        named += [(f"d{name}", a) for name, a in zip(names, arrays.tangents, strict=False) if a is not None]
     if mode == "vjp":
         named.append(("cotangent", arrays.cotangent))
     return named
 
 
-def given_names(arrays: Any) -> list[str]:
+def given_names(arrays: Any, names: tuple[str, ...] = INPUT_NAMES) -> list[str]:
     """The names of the inputs that are there."""
-    return [name for name, a in zip(INPUT_NAMES, arrays.primals, strict=False) if a is not None]
+    return [name for name, a in zip(names, arrays.primals, strict=False) if a is not None]
+
+
+def type_of(array: Array, dtype: str) -> str:
+    """The element type that an array has in a script: that of the case, or integers for class indices."""
+    return array.dtype.name if array.dtype.kind in "iu" else dtype
 
 
 def numpy_arrays(mode: str, arrays: Any) -> list[str]:
@@ -78,7 +93,10 @@ def numpy_arrays(mode: str, arrays: Any) -> list[str]:
     dtype = np.dtype(named[0][1].dtype).name
     lines = ["from ml_dtypes import bfloat16"] if dtype == "bfloat16" else []
     written = "bfloat16" if dtype == "bfloat16" else f"np.{dtype}"
-    return lines + [f"{name} = {literal(array)}.astype({written})" for name, array in named]
+    for name, array in named:
+        own = f"np.{array.dtype.name}" if array.dtype.kind in "iu" else written
+        lines.append(f"{name} = {literal(array)}.astype({own})")
+    return lines
 
 
 def halfulp_call(mode: str, target: str = "op") -> list[str]:

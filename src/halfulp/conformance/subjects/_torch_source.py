@@ -6,6 +6,7 @@ from typing import Any
 
 from halfulp.conformance.subjects._base import Unsupported
 from halfulp.conformance.subjects._elementwise import torch_source
+from halfulp.conformance.subjects._layers import is_layer, torch_layer
 from halfulp.records import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -40,8 +41,10 @@ def function_source(op: Operator, shape: Shape, indices: bool = False) -> str:
     """
     if isinstance(op, ElementwiseOperator):
         return torch_source(op)
+    if is_layer(op):
+        return torch_layer(op, shape)
     signature, call = _call(op, indices)
-    ndim = op.ndim  # type: ignore[attr-defined]
+    ndim: int = getattr(op, "ndim", 0)
     if len(shape) > ndim + 2:
         raise Unsupported(f"torch takes inputs of {ndim + 1} or {ndim + 2} axes")
     if len(shape) == ndim and not isinstance(op, GlobalOperator):

@@ -37,8 +37,14 @@ def _jitted(text: str, mode: str) -> Callable[..., Any]:
     if mode == "forward":
         return jax.jit(function)
     if mode == "jvp":
-        return jax.jit(lambda primals, tangents: jax.jvp(function, primals, tangents))
-    return jax.jit(lambda primals, cotangent: jax.vjp(function, *primals)[1](cotangent))
+        return jax.jit(lambda primals, tangents, fixed: jax.jvp(lambda *p: function(*p, *fixed), primals, tangents))
+    return jax.jit(lambda primals, g, fixed: jax.vjp(lambda *p: function(*p, *fixed), *primals)[1](g))
+
+
+def _split(op: Operator, primals: tuple[Array | None, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """(the inputs that have derivatives, those that have none)."""
+    count = op.arity - len(op.constants)
+    return tuple(a for a in primals[:count] if a is not None), tuple(a for a in primals[count:] if a is not None)
 
 
 class JaxSubject(Subject):
@@ -57,15 +63,15 @@ class JaxSubject(Subject):
     def jvp(
         self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
     ) -> tuple[Array, Array]:
-        given = tuple(a for a in primals if a is not None)
+        given, fixed = _split(op, primals)
         directions = tuple(t for t in tangents if t is not None)
-        out, tangent = self._prepared(op, primals, "jvp")(given, directions)
+        out, tangent = self._prepared(op, primals, "jvp")(given, directions, fixed)
         return np.asarray(out), np.asarray(tangent)
 
     def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
-        given = tuple(a for a in primals if a is not None)
-        found = [np.asarray(item) for item in self._prepared(op, primals, "vjp")(given, cotangent)]
-        return tuple(None if p is None else found.pop(0) for p in primals)
+        given, fixed = _split(op, primals)
+        found = [np.asarray(item) for item in self._prepared(op, primals, "vjp")(given, cotangent, fixed)]
+        return tuple(None if p is None or not found else found.pop(0) for p in primals)
 
     def _prepared(self, op: Operator, inputs: tuple[Array | None, ...], mode: str) -> Callable[..., Any]:
         _function("def f():\n    return None")  # switches 64-bit types on before anything is compiled
@@ -74,17 +80,23 @@ class JaxSubject(Subject):
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         if indices:
             return None
-        named = source.named_arrays(mode, arrays)
+        named = source.named_arrays(mode, arrays, source.names_of(op))
         dtype = named[0][1].dtype.name
         lines = [_IMPORTS, ""]
-        lines += [f"{name} = jnp.asarray({source.literal(a)}, dtype=jnp.{dtype})" for name, a in named]
+        types = {name: source.type_of(a, dtype) for name, a in named}
+        lines += [f"{name} = jnp.asarray({source.literal(a)}, dtype=jnp.{types[name]})" for name, a in named]
         lines += ["", function_source(op, arrays.primals), ""]
-        names = source.given_names(arrays)
-        listed, directions = ", ".join(names), ", ".join(f"d{name}" for name in names)
+        names = source.given_names(arrays, source.names_of(op))
+        moving = [name for name in names if name not in op.constants]
+        listed, directions = ", ".join(moving), ", ".join(f"d{name}" for name in moving)
+        given = ", ".join(names)
+        function = "jax.jit(f)"
+        if moving != names:
+            function = f"jax.jit(lambda {listed}: f({given}))"
         call = {
-            "forward": f"jax.jit(f)({listed})",
-            "jvp": f"jax.jvp(jax.jit(f), ({listed},), ({directions},))[1]",
-            "vjp": f"jax.vjp(jax.jit(f), {listed})[1](cotangent)[which]",
+            "forward": f"jax.jit(f)({given})",
+            "jvp": f"jax.jvp({function}, ({listed},), ({directions},))[1]",
+            "vjp": f"jax.vjp({function}, {listed})[1](cotangent)[which]",
         }[mode]
         widened = ".astype(jnp.float32)" if dtype == "bfloat16" else ""
         return "\n".join([*lines, f"got = np.asarray({call}{widened})"])

@@ -63,7 +63,7 @@ class OnnxBackendSubject(Subject):
         shapes = tuple(None if a is None else a.shape for a in given)
         dtype = given[0].dtype.name
         encoded = base64.b64encode(model_bytes(op, shapes, dtype, indices)).decode()
-        named = [(n, a) for n, a in zip(source.INPUT_NAMES, given, strict=False) if a is not None]
+        named = [(n, a) for n, a in zip(source.names_of(op), given, strict=False) if a is not None]
         kind = "ml_dtypes.bfloat16" if dtype == "bfloat16" else f"np.{dtype}"
         lines = ["import base64", f"import {self.module_name} as backend"]
         lines += ["import ml_dtypes"] if dtype == "bfloat16" else []

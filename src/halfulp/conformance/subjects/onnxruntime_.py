@@ -11,9 +11,15 @@ import onnxruntime
 
 from halfulp.conformance.subjects import _source as source
 from halfulp.conformance.subjects._base import Subject, Unsupported
+from halfulp.conformance.subjects._layers import is_layer
 from halfulp.conformance.subjects._layout import batched, unbatched
 from halfulp.conformance.subjects._onnx_model import OPSET, model_bytes, node_of
 from halfulp.records import Array, MaxPool, Operator
+
+
+def _of_type(arrays: tuple[Array | None, ...], dtype: Any) -> list[Array | None]:
+    """Inputs without derivative in the element type of the case, class indices as int64."""
+    return [None if a is None else a.astype(np.int64 if a.dtype.kind in "iu" else dtype) for a in arrays]
 
 
 class OnnxruntimeSubject(Subject):
@@ -40,10 +46,10 @@ class OnnxruntimeSubject(Subject):
         assert x is not None
         if x.dtype.name == "bfloat16":
             raise Unsupported("ONNX Runtime takes no bfloat16 arrays from NumPy")
-        given = (np.ascontiguousarray(batched(op, x)), *inputs[1:])
+        given = (np.ascontiguousarray(batched(op, x)), *_of_type(inputs[1:], x.dtype))
         shapes = tuple(None if a is None else a.shape for a in given)
         session = self._session(model_bytes(op, shapes, x.dtype.name, indices), self.threads)
-        feeds = {n: a for n, a in zip(source.INPUT_NAMES, given, strict=False) if a is not None}
+        feeds = {n: a for n, a in zip(source.names_of(op), given, strict=False) if a is not None}
         return session.run(None, feeds)  # type: ignore[no-any-return]
 
     def forward(self, op: Operator, inputs: tuple[Array | None, ...]) -> Array:
@@ -83,8 +89,8 @@ class OnnxruntimeSubject(Subject):
         lines = ["import base64", "", "import numpy as np", "import onnxruntime", ""]
         lines.append(f"# one node: {name}({shown}), opset {OPSET}")
         lines.append(f'model = base64.b64decode("{encoded}")')
-        named = [(n, a) for n, a in zip(source.INPUT_NAMES, given, strict=False) if a is not None]
-        lines += [f"{n} = {source.literal(a)}.astype(np.{dtype})" for n, a in named]
+        named = [(n, a) for n, a in zip(source.names_of(op), given, strict=False) if a is not None]
+        lines += [f"{n} = {source.literal(a)}.astype(np.{source.type_of(a, dtype)})" for n, a in named]
         feeds = ", ".join(f'"{n}": {n}' for n, _ in named)
         lines.append('session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])')
         lines.append(f"got = session.run(None, {{{feeds}}})[{int(indices)}]")
@@ -92,6 +98,6 @@ class OnnxruntimeSubject(Subject):
             plane = int(np.prod(given[0].shape[2:]))
             lines.append(f"got = got % {plane}  # from the whole tensor to one plane")
         shape = op.output_shape(*(None if a is None else a.shape for a in arrays.primals))  # type: ignore[arg-type]
-        if len(shape) != given[0].ndim:
+        if len(shape) != given[0].ndim and not is_layer(op):
             lines.append(f"got = got.reshape(got.shape[{given[0].ndim - arrays.primals[0].ndim}:])")
         return "\n".join(lines)

@@ -81,7 +81,8 @@ class TorchSubject(Subject):
         function, tensors = self._prepared(op, primals)
         directions = [tensor(t) for t in tangents if t is not None]
         with forward_ad.dual_level():
-            duals = [forward_ad.make_dual(p, t) for p, t in zip(tensors, directions, strict=True)]
+            moved = [forward_ad.make_dual(p, t) for p, t in zip(tensors, directions, strict=False)]
+            duals = [*moved, *tensors[len(moved) :]]  # what has no derivative comes last
             out = forward_ad.unpack_dual(function(*duals))
             if out.tangent is None:
                 raise Unsupported("torch gave no tangent")
@@ -89,36 +90,40 @@ class TorchSubject(Subject):
 
     def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
         function, tensors = self._prepared(op, primals)
-        for item in tensors:
+        count = sum(p is not None for p in primals[: op.arity - len(op.constants)])
+        for item in tensors[:count]:
             item.requires_grad_()
         out = function(*tensors)
-        found = list(torch.autograd.grad(out, tensors, tensor(cotangent).reshape(out.shape)))
-        return tuple(None if p is None else array_of(found.pop(0)) for p in primals)
+        found = [array_of(g) for g in torch.autograd.grad(out, tensors[:count], tensor(cotangent).reshape(out.shape))]
+        return tuple(None if p is None or not found else found.pop(0) for p in primals)
 
     def set_num_threads(self, threads: int) -> None:
         torch.set_num_threads(threads)
 
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
-        named = source.named_arrays(mode, arrays)
+        named = source.named_arrays(mode, arrays, source.names_of(op))
         dtype = named[0][1].dtype.name
         lines = [_IMPORTS, *self._script_setup()]
-        lines += [f"{name} = torch.from_numpy({source.literal(a)}).to(torch.{dtype})" for name, a in named]
+        lines += [
+            f"{name} = torch.from_numpy({source.literal(a)}).to(torch.{source.type_of(a, dtype)})" for name, a in named
+        ]
         lines += _layout_lines(mode, arrays.primals[0])
         lines += self._script_inputs(arrays)
         lines += ["", function_source(op, arrays.primals[0].shape, indices), ""]
-        return "\n".join([*lines, *_script_call(mode, source.given_names(arrays), dtype)])
+        names = source.given_names(arrays, source.names_of(op))
+        return "\n".join([*lines, *_script_call(mode, names, dtype, op.constants)])
 
     def circumstance_script(self, op: Operator, mode: str, arrays: Any, name: str) -> str | None:
         body = self.script(op, mode, arrays)
         change = _change(name)
         if body is None or change is None:
             return None
-        names = source.given_names(arrays)
+        names = source.given_names(arrays, source.names_of(op))
         dtype = arrays.primals[0].dtype.name
-        call = _script_call(mode, names, dtype)
+        call = _script_call(mode, names, dtype, op.constants)
         if mode == "vjp" and "batch" not in name:  # a weight's cotangent, too, must not depend on this
-            body = "\n".join([*body.splitlines()[: -len(call)], *_all_cotangents(names, dtype)])
-            call = _all_cotangents(names, dtype)
+            body = "\n".join([*body.splitlines()[: -len(call)], *_all_cotangents(names, dtype, op.constants)])
+            call = _all_cotangents(names, dtype, op.constants)
         lines = ["which = 0", body, "first = got", *change, *_detached(mode, names), *call]
         if "batch" in name:
             lines.append("first = first[:1]  # the same sample, computed in a batch of four")
@@ -165,34 +170,35 @@ def _detached(mode: str, names: list[str]) -> list[str]:
     return [f"{name} = {name}.detach()" for name in names] if mode == "vjp" else []
 
 
-def _all_cotangents(names: list[str], dtype: str) -> list[str]:
+def _all_cotangents(names: list[str], dtype: str, fixed: tuple[str, ...] = ()) -> list[str]:
     """Every input's cotangent, one after the other."""
     as_numpy = ".float().numpy()" if dtype == "bfloat16" else ".numpy()"
-    call = "torch.autograd.grad(f(*inputs), inputs, cotangent)"
+    rest = "".join(f", {n}" for n in names if n in fixed)
+    call = f"torch.autograd.grad(f(*inputs{rest}), inputs, cotangent)"
     return [
-        f"inputs = [item.requires_grad_() for item in ({', '.join(names)},)]",
+        f"inputs = [item.requires_grad_() for item in ({', '.join(n for n in names if n not in fixed)},)]",
         f"got = torch.cat([item.flatten() for item in {call}]).detach(){as_numpy}",
     ]
 
 
-def _script_call(mode: str, names: list[str], dtype: str) -> list[str]:
-    """The lines that compute ``got`` in one mode."""
+def _script_call(mode: str, names: list[str], dtype: str, fixed: tuple[str, ...] = ()) -> list[str]:
+    """The lines that compute ``got`` in one mode; inputs that are ``fixed`` have no derivative."""
     as_numpy = ".float().numpy()" if dtype == "bfloat16" else ".numpy()"
     if mode == "forward":
         return [f"got = f({', '.join(names)}){as_numpy}"]
     if mode == "jvp":
-        duals = ", ".join(f"forward_ad.make_dual({name}, d{name})" for name in names)
+        duals = ", ".join(name if name in fixed else f"forward_ad.make_dual({name}, d{name})" for name in names)
         return [
             "from torch.autograd import forward_ad",
             "with forward_ad.dual_level():",
             f"    got = forward_ad.unpack_dual(f({duals})).tangent.detach(){as_numpy}",
         ]
-    listed = ", ".join(names)
+    listed, rest = ", ".join(n for n in names if n not in fixed), "".join(f", {n}" for n in names if n in fixed)
     return [
         f"inputs = [{listed}]",
         "for item in inputs:",
         "    item.requires_grad_()",
-        f"got = torch.autograd.grad(f(*inputs), inputs, cotangent)[which].detach(){as_numpy}",
+        f"got = torch.autograd.grad(f(*inputs{rest}), inputs, cotangent)[which].detach(){as_numpy}",
     ]
 
 
