@@ -1,7 +1,7 @@
 // Sums with fixed weights along up to three axes: interpolation, and its transpose for cotangents.
 //
-// x is (planes, n0, n1, n2), dense; out is (planes, m0, m1, m2). Output (i, j, k) of a plane is the sum over the taps of
-// i, j and k of weight * weight * weight * cell, rounded once. Weights are rationals numerator / divisor, none is 0.
+// x is (planes, n0, n1, n2), dense; out is (planes, m0, m1, m2). Output (i, j, k) of a plane is the sum over the taps
+// of i, j and k of weight * weight * weight * cell, rounded once. Weights are rationals numerator / divisor, none is 0.
 #pragma once
 
 #include <cstdint>

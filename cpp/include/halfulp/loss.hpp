@@ -34,8 +34,8 @@ std::vector<Index> squares(const SquareProblem& problem);
 //   tangent    sum((S p - A) t)
 //   cotangent  (S p - A) g scale, in every cell
 //
-// A = lead * target + base, or lead at the label and base everywhere. A label of -1 is a row that is left out. Value and
-// tangent are one number per row, or their sum times scale.
+// A = lead * target + base, or lead at the label and base everywhere. A label of -1 is a row that is left out. Value
+// and tangent are one number per row, or their sum times scale.
 enum class EntropyWork { value, tangent, cotangent };
 
 struct EntropyProblem {

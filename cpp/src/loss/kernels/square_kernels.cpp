@@ -230,8 +230,10 @@ void cells_of(const SquareProblem& p, Index row, Index begin, Index end, const L
     for (Index i = begin; i < end; ++i) unsure += each.one(i, out[i]) ? 0 : 1;
     if (unsure == 0) return;
     const Each<T, Pair, Centred, other> again(p, row);
-    for (Index i = begin; i < end; ++i)
-      if (!each.one(i, out[i]) && !(again.trusted(i) && again.one(i, out[i]))) report.add(report.list, row * p.length + i);
+    for (Index i = begin; i < end; ++i) {
+      if (each.one(i, out[i]) || (again.trusted(i) && again.one(i, out[i]))) continue;
+      report.add(report.list, row * p.length + i);
+    }
   } else {
     const Each<T, Pair, Centred, other> each(p, row);
     for (Index i = begin; i < end; ++i)
