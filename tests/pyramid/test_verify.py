@@ -74,6 +74,31 @@ def test_shapes_that_are_rounded_down(tmp_path: Path) -> None:
     assert (report.wrong, report.cells, report.factor) == (0, 20, (2, 2))
 
 
+def test_an_axis_that_ends_within_a_window(tmp_path: Path) -> None:
+    """One cell for 12 of the base has a factor of 16 where the metadata say so, not the 8 that it also fits."""
+    np.save(tmp_path / "x.npy", noise((12, 64, 70), "uint8"))
+    hp.write(tmp_path / "x.npy", tmp_path / "x.zarr", axes="zyx", levels=4, chunks=16)
+    reports = hp.verify(tmp_path / "x.zarr")
+    assert [report.factor for report in reports] == [(2, 2, 2), (4, 4, 4), (8, 8, 8), (16, 16, 16)]
+    assert sum(report.wrong for report in reports) == 0
+
+
+@pytest.mark.parametrize("scale", [None, [2.0], ["x", 2.0], [0.0, 2.0], [3.0, 2.5]])
+def test_scales_that_do_not_help(tmp_path: Path, scale: Any) -> None:
+    x = noise((9, 11), "uint8")
+    group = zarr.create_group(str(tmp_path / "x.zarr"), zarr_format=3)
+    for name, cells in (("a", x), ("b", pooled(x, (2, 2), "mean", "uint8"))):
+        group.create_array(name, data=cells)
+    datasets: list[Any] = [
+        {"path": "a"},
+        {"path": "b", "coordinateTransformations": [{"type": "scale", "scale": scale}]},
+    ]
+    datasets[0]["coordinateTransformations"] = [{"type": "scale", "scale": [1.0, 1.0]}]
+    group.attrs["ome"] = {"version": "0.5", "multiscales": [{"axes": ["y", "x"], "datasets": datasets}]}
+    (report,) = hp.verify(tmp_path / "x.zarr")
+    assert (report.wrong, report.factor) == (0, (2, 2))
+
+
 def test_what_cannot_be_checked(tmp_path: Path, capsys: Any) -> None:
     zarr.create_group(str(tmp_path / "empty.zarr"))
     with pytest.raises(hu.HalfulpError, match=r"is not an OME-Zarr image: .* \[Y7\]"):

@@ -81,6 +81,7 @@ struct LineTask {
   Sums row, work, sums;         // scratch, for `batch` lines each
   Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike
   Index batch;
+  T* unused;  // room for the outputs of a line
   std::int32_t* undecided;
   T (*resolve)(double sum, double low, Index divisor);  // the exact quotient
 };

@@ -334,6 +334,8 @@ void LineWorker<T>::reserve(Index sums) {
   }
   undecided_.resize(static_cast<std::size_t>(task_.sums_pitch));
   task_.undecided = undecided_.data();
+  unused_.resize(static_cast<std::size_t>(task_.sums_pitch));
+  task_.unused = unused_.data();
 }
 
 template class WindowLines<Float16>;

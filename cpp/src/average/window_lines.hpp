@@ -77,6 +77,7 @@ class LineWorker {
   std::vector<typename LineTask<T>::Run> runs_;
   RowBuffer<double> scratch_;
   std::vector<std::int32_t> undecided_;
+  std::vector<T> unused_;
   PreparedDivisor last_divisor_;
   RowBuffer<T> stage_;
   std::vector<std::uint8_t> line_unsure_;

@@ -241,6 +241,13 @@ inline Doubles magnitude(const Doubles& x) {
   return reinterpret<Doubles>(reinterpret<Bits>(x) & splat(~std::uint64_t{0} >> 1));
 }
 
+// Whether `fused` is one instruction.
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool kFuses = true;
+#else
+inline constexpr bool kFuses = false;
+#endif
+
 // a b + c, rounded once.
 inline Doubles fused(const Doubles& a, const Doubles& b, const Doubles& c) {
 #if defined(HALFULP_ISA_avx512)

@@ -116,20 +116,46 @@ def _opened(target: str) -> tuple[Source, list[_Level], str | None]:
         raise PyramidError("pyramid", target, "has no level above its base", "Y7")
     names = [a["name"] if isinstance(a, dict) else a for a in image.get("axes", ())]
     base = open_source(str(Path(target) / paths[0]), "".join(names) or None)
-    levels = [_level(target, base, path, array) for path, array in zip(paths[1:], arrays[1:], strict=True)]
+    scales = [_scale(dataset) for dataset in image["datasets"]]
+    levels = [
+        _level(target, base, path, array, _ratios(scale, scales[0], len(base.shape)))
+        for path, array, scale in zip(paths[1:], arrays[1:], scales[1:], strict=True)
+    ]
     word = image.get("type")
     return base, levels, word if word in METHODS else None
 
 
-def _level(target: str, base: Source, path: str, array: Any) -> _Level:
-    """A level with its factors: the whole numbers that its shape can come from, rounded up or down."""
+def _scale(dataset: Any) -> Any:
+    """The cell sizes that the metadata of a level gives; None without them."""
+    transformations = dataset.get("coordinateTransformations", ()) if isinstance(dataset, dict) else ()
+    return next((t.get("scale") for t in transformations if isinstance(t, dict) and t.get("type") == "scale"), None)
+
+
+def _ratios(scale: Any, base: Any, ndim: int) -> tuple[int, ...]:
+    """How many cells of the base a cell has by the metadata, 0 where that is no whole number."""
+    try:
+        ratios = [float(s) / float(b) for s, b in zip(scale, base, strict=True)]
+        found = tuple(round(r) if r >= 1 and abs(r - round(r)) < 1e-6 * r else 0 for r in ratios)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        found = ()
+    return found if len(found) == ndim else (0,) * ndim
+
+
+def _level(target: str, base: Source, path: str, array: Any, ratios: tuple[int, ...]) -> _Level:
+    """A level with its factors: those of the metadata where they fit the shape, rounded up or down.
+
+    Otherwise whole numbers that the shape can come from. The shape alone does not tell: one cell for twelve may be
+    the mean of all, with a factor of 16, or that of the first eight.
+    """
     factor = []
-    for size, cells in zip(base.shape, array.shape, strict=True):
+    for size, cells, ratio in zip(base.shape, array.shape, ratios, strict=True):
         up = -(-size // cells)
         nearest = round(size / cells)
         fitting = [
             f for f in {nearest, up, size // cells, *_powers(nearest)} if f and cells in (-(-size // f), size // f)
         ]
+        if ratio and cells in (-(-size // ratio), size // ratio):
+            fitting = [ratio]
         if not fitting:
             text = f"level {path} has {cells} cells for {size} of the base, which is not an integer factor"
             raise PyramidError("pyramid", target, text, "Y7")

@@ -26,24 +26,23 @@ struct KeepSums {
   Line line(Index k) const { return {sums + k * pitch}; }
 };
 
-// Divides them, rounds and stores. Whole: the divisor has no `rest`.
-template <class T, bool Whole>
+// Divides them by a number whose inverse is good enough (SumDivisor::rest = 0), rounds and stores.
+template <class T>
 struct RoundQuotients {
   T* const* outs;
   const SumDivisor& divisor;
 
   struct Line {
     T* out;
-    SumDivisor divisor;  // a copy, so that it stays in registers
+    double inverse;
     HALFULP_IN_LINE void take(Index at, const Single<Doubles>& v, Index left) const {
-      store_first_rounded(out + at, quotients(v), left);
+      store_first_rounded(out + at, Doubles(v.sum * all<Doubles>(inverse)), left);
     }
-    HALFULP_IN_LINE void take_all(Index at, const Single<Doubles>& v) const { store_rounded(out + at, quotients(v)); }
-    HALFULP_IN_LINE Doubles quotients(const Single<Doubles>& v) const {
-      return Whole ? v.sum * all<Doubles>(divisor.high) : uneven_quotient(v.sum, divisor);
+    HALFULP_IN_LINE void take_all(Index at, const Single<Doubles>& v) const {
+      store_rounded(out + at, Doubles(v.sum * all<Doubles>(inverse)));
     }
   };
-  Line line(Index k) const { return {outs[k], divisor}; }
+  Line line(Index k) const { return {outs[k], divisor.high}; }
 };
 
 // n quotients; what a float64's test leaves undecided is resolved exactly.
@@ -83,7 +82,7 @@ struct RoundPairs {
 
     void take_all(Index at, const Pair<Doubles>& v) const { take(at, v, kWide); }
 
-    void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {
+    HALFULP_APART void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {
       double parts[2 * kWide];
       const Sums stored{parts, parts + kWide, nullptr};
       put(stored, 0, v);
@@ -225,18 +224,18 @@ void sum_neighbours(const SumRows& from, Index q, Index length, const SumRows& t
   }
 }
 
-// Of n values `unit` apart: the sum of the first D to `kept` if there are any, added to what is there if there is some,
-// and the sum of eight to `out`.
-template <class T, int D>
-void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums, const SumRows& to_kept, Index length,
-                bool add) {
+// Of n values `unit` apart: the sum of the first `rest` to `kept` if there are any, added to what is there if there is
+// some, and the sum of eight to `out`.
+template <class T>
+HALFULP_APART void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums, const SumRows& to_kept,
+                              Index rest, Index length, bool add) {
   const SumRows rows = from, out = to_sums, kept = to_kept;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k], to = out[k], first = kept[k];
     for (Index i = 0; i < n; i += kWide) {
       Held<T, Doubles> v = get<T, Doubles>(in, i);
       for (Index j = 1; j < 8; ++j) {
-        if (j == D && i < length) put(first, i, add ? plus(get<T, Doubles>(first, i), v) : v);
+        if (j == rest && i < length) put(first, i, add ? plus(get<T, Doubles>(first, i), v) : v);
         v = plus(v, get<T, Doubles>(in, i + j * unit));
       }
       put(to, i, v);
@@ -264,13 +263,11 @@ HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool s
 // seven.
 template <class T, class Sink>
 void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegment& g, const Sink& sink) {
-  using Pass = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&, Index, bool);
+  using H = HeldAs<T>;
   using First = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&);
-  static constexpr First neighbours[8] = {sum_neighbours<T, 0>, sum_neighbours<T, 1>, sum_neighbours<T, 2>,
-                                          sum_neighbours<T, 3>, sum_neighbours<T, 4>, sum_neighbours<T, 5>,
-                                          sum_neighbours<T, 6>, sum_neighbours<T, 7>};
-  static constexpr Pass passes[8] = {sum_eights<T, 0>, sum_eights<T, 1>, sum_eights<T, 2>, sum_eights<T, 3>,
-                                     sum_eights<T, 4>, sum_eights<T, 5>, sum_eights<T, 6>, sum_eights<T, 7>};
+  static constexpr First neighbours[8] = {sum_neighbours<H, 0>, sum_neighbours<H, 1>, sum_neighbours<H, 2>,
+                                          sum_neighbours<H, 3>, sum_neighbours<H, 4>, sum_neighbours<H, 5>,
+                                          sum_neighbours<H, 6>, sum_neighbours<H, 7>};
   const SumRows work{task.work, task.row_pitch, rows.count}, kept{task.sums + g.output, task.sums_pitch, rows.count};
   SumRows current{rows.first + g.first, rows.pitch, rows.count};
   Index count = g.count, unit = g.step;
@@ -284,15 +281,15 @@ void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegm
   }
   for (; count >= 8; count /= 8, unit *= 8) {
     const Index rest = count % 8, n = g.length + rest * unit + (count / 8 - 1) * 8 * unit;
-    passes[rest](current, unit, n, work, kept, g.length, some);
+    sum_eights<H>(current, unit, n, work, kept, rest, g.length, some);
     some = some || rest > 0;
     current.first = work.first + rest * unit;
     current.pitch = work.pitch;
   }
-  const auto finish = count == 1   ? sum_rest<T, 1, Sink>
-                      : count == 2 ? sum_rest<T, 2, Sink>
-                      : count == 3 ? sum_rest<T, 3, Sink>
-                                   : sum_rest<T, 0, Sink>;
+  const auto finish = count == 1   ? sum_rest<H, 1, Sink>
+                      : count == 2 ? sum_rest<H, 2, Sink>
+                      : count == 3 ? sum_rest<H, 3, Sink>
+                                   : sum_rest<H, 0, Sink>;
   finish(current, count, unit, some, kept, g.length, g.output, sink);
 }
 
@@ -348,26 +345,27 @@ bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink
   const bool swapped = segments[1].output < segments[0].output;
   const SumSegment &a = segments[swapped ? 1 : 0], &b = segments[swapped ? 0 : 1];
   if (!alternate_outputs(a, b)) return false;
-  along_alternating<T>(rows, a, b, sink);
+  along_alternating<HeldAs<T>>(rows, a, b, sink);
   return true;
 }
 
 // Windows one or two apart; false if they are not.
 template <class T, class Sink>
 bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSegment& g, const Sink& sink) {
+  using H = HeldAs<T>;
   if (g.output_step == 1 && g.first_step == 1) {
     switch (g.count) {
-      case 1: along_by_one<T, 1>(rows, g, sink); break;
-      case 2: along_by_one<T, 2>(rows, g, sink); break;
-      case 3: along_by_one<T, 3>(rows, g, sink); break;
+      case 1: along_by_one<H, 1>(rows, g, sink); break;
+      case 2: along_by_one<H, 2>(rows, g, sink); break;
+      case 3: along_by_one<H, 3>(rows, g, sink); break;
       default:
-        if (g.count < 8) along_by_one<T, 0>(rows, g, sink);
+        if (g.count < 8) along_by_one<H, 0>(rows, g, sink);
         else along_by_eights(rows, task, g, sink);
     }
     return true;
   }
   if (g.output_step != 1 || g.first_step != 2 || g.step != 1) return false;
-  along_by_two<T>(rows, g, sink);
+  along_by_two<H>(rows, g, sink);
   return true;
 }
 
@@ -414,16 +412,16 @@ void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
 // The sums of lines, to task.sums.
 template <class T>
 void along(const LineTask<T>& task, const SumRows& rows) {
-  const KeepSums<T> keep{task.sums, task.sums_pitch};
+  const KeepSums<HeldAs<T>> keep{task.sums, task.sums_pitch};
   if (along_at_once(task, rows, keep)) return;
   for (Index s = 0; s < task.segment_count; ++s) {
     const SumSegment& g = task.segments[s];
     if (along_in_vectors(task, rows, g, keep)) continue;
     for (Index k = 0; k < rows.count; ++k) {
       const Sums in = rows[k], out = task.sums + k * task.sums_pitch;
-      if (g.first_step == 0 && g.length > 1) along_repeated<T>(in, g, out);
-      else if (g.count >= 2 * kWide && g.step == 1) along_apart<T>(in, g, out);
-      else along_by_any<T>(in, g, out);
+      if (g.first_step == 0 && g.length > 1) along_repeated<HeldAs<T>>(in, g, out);
+      else if (g.count >= 2 * kWide && g.step == 1) along_apart<HeldAs<T>>(in, g, out);
+      else along_by_any<HeldAs<T>>(in, g, out);
     }
   }
 }

@@ -163,7 +163,7 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
   const Line line = to;
   const SumSegment& g = task.segments[0];
   const Index first = g.first + (Count - 2), output = g.output, length = g.length;
-  const bool padded = from.padded;
+  [[maybe_unused]] const double zero = padded_zero(from);
   Values before;
   if constexpr (Count == 3) before = addition.lowered(ends.anywhere(first - kWide));
   const auto sums = [&](const Values& a, const Values& b) HALFULP_IN_LINE {
@@ -174,7 +174,7 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
       before = odds;
     }
     v = addition.finished(v);
-    if (padded) v.sum += all<Doubles>(0.0);
+    if constexpr (Rows < 3) v.sum += all<Doubles>(zero);
     return v;
   };
   const Index inside = columns.vectors_inside(first, 2 * kWide, length / kWide) * kWide;
@@ -195,7 +195,10 @@ class DirectLines {
     if (by_two && !task.slides && task.error == 0.0 && (g.count == 2 || g.count == 3)) count_ = g.count;
   }
 
-  bool apply(const SumLine& line) const { return count_ > 0 && line.row_count <= 3; }
+  // The loop for three rows is the one that counts: it has no padded zeros.
+  bool apply(const SumLine& line) const {
+    return count_ > 0 && (line.row_count < 3 || (line.row_count == 3 && !line.padded));
+  }
 
   // Of all cells that lines have read so far.
   void know(const MagnitudeLanes<T>& magnitudes) {
@@ -293,11 +296,11 @@ class ExpandedLines {
            !next.padded;
   }
 
-  // `next`: nothing, or the line that is made with it.
-  template <class Line, class Next>
-  void run(const SumLine& line, const Line& to, const Next& next) {
+  // `next` gets the line that is made with it, or what nobody needs.
+  template <class Line>
+  void run(const SumLine& line, const Line& to, const Line& next) {
     if (line.row_count == 1) return expand(row(line, 0), NoLine{}, to);
-    if (!known_ || row_ != row(line, 0)) expand(row(line, 0), NoLine{}, NoLine{});
+    if (!known_ || row_ != row(line, 0)) expand(row(line, 0), NoLine{}, next);
     expand(row(line, 1), to, next);
   }
 

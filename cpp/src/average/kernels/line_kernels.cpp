@@ -41,11 +41,7 @@ void add_rows(const T* source, const Index* rows, Index count, Index n, const Su
 }
 
 // As many vectors of a row as have their sums in registers.
-#if defined(HALFULP_ISA_avx512)
-inline constexpr int kStrip = 7;
-#else
-inline constexpr int kStrip = 3;
-#endif
+inline constexpr int kStrip = kVectorBytes == 64 ? 7 : 3;
 inline constexpr Index kStripWide = kLanes<float>;
 
 // The same for all rows at once, several vectors of each and the last one `last` from the first, with their magnitudes.
@@ -237,19 +233,16 @@ class LineBatch {
   void run(const DirectLines<T>& direct, const SumLine& line, T* out) {
     start(line, out);
     if (alone()) return with_quotients([&](const auto& sink) { direct.run(line, sink.line(0)); });
-    direct.run(line, KeepSums<T>{task_.sums, task_.sums_pitch}.line(0));
+    direct.run(line, KeepSums<HeldAs<T>>{task_.sums, task_.sums_pitch}.line(0));
     divide_line(0);
   }
 
-  // A line, and the next one unless that has no place to go.
+  // A line, and the next one if that has a place to go.
   bool run(ExpandedLines<T>& expanded, const SumLine& line, T* out, T* next_out) {
-    if (!alone()) return false;
     start(line, out);
-    outs_[1] = next_out;
-    with_quotients([&](const auto& sink) {
-      if (next_out == nullptr) expanded.run(line, sink.line(0), NoLine{});
-      else expanded.run(line, sink.line(0), sink.line(1));
-    });
+    if (!alone()) return false;
+    outs_[1] = next_out == nullptr ? task_.unused : next_out;
+    with_quotients([&](const auto& sink) { expanded.run(line, sink.line(0), sink.line(1)); });
     return true;
   }
 
@@ -267,18 +260,17 @@ class LineBatch {
   }
 
   // Whether one number divides all sums as soon as they are known.
-  bool alone() const { return task_.run_count == 1 && !task_.runs[0].empty && task_.padded_count == 0; }
+  bool alone() const {
+    if (task_.run_count != 1 || task_.runs[0].empty || task_.padded_count != 0) return false;
+    return std::is_same_v<T, double> || divisor_for(0, task_.runs[0]).rest == 0.0;
+  }
 
-  // Calls f with the sink that divides, rounds and stores.
+  // Calls f with the sink that divides by it, rounds and stores.
   template <class F>
   auto with_quotients(F f) {
     const SumDivisor& d = divisor_for(0, task_.runs[0]);
-    if constexpr (std::is_same_v<T, double>) {
-      return f(RoundPairs{outs_, d, task_});
-    } else {
-      if (d.rest == 0.0) return f(RoundQuotients<T, true>{outs_, d});
-      return f(RoundQuotients<T, false>{outs_, d});
-    }
+    if constexpr (std::is_same_v<T, double>) return f(RoundPairs{outs_, d, task_});
+    else return f(RoundQuotients<T>{outs_, d});
   }
 
   void finish_bounded() {
@@ -416,8 +408,7 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
                                const SumDivisor& divisor, T* to) {
   constexpr int kKept = Count - Stride;
   static_assert(kKept >= 0);
-  const SumDivisor d = divisor;
-  const bool whole = d.rest == 0.0, padded = line.padded;
+  const double inverse = divisor.high, zero = padded_zero(line);
   const Index lanes = task.lanes, stride = task.cell_stride;
   const T* rows[Rows];
   for (int r = 0; r < Rows; ++r) rows[r] = task.source + task.rows[line.row + r] + task.first[begin] * stride;
@@ -453,8 +444,7 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
       for (int k = 0; k < kKept; ++k) put_part(kept + k * lanes + lane, columns[k + Stride]);
       V v = columns[0];
       for (int k = 1; k < Count; ++k) v += columns[k];
-      if (padded) v += all<V>(0.0);
-      store_rounded(to + lane, whole ? V(v * all<V>(d.high)) : uneven_quotient(v, d));
+      store_rounded(to + lane, V((v + all<V>(zero)) * all<V>(inverse)));
     };
     for_each_vector(lanes, window);
     ask_ahead();
@@ -465,22 +455,17 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
 template <class T>
 using SlideLanes = void (*)(const LineTask<T>&, const SumLine&, Index, Index, const SumDivisor&, T*);
 
-// Null where there is none.
-template <class T, int Count, int Stride>
-SlideLanes<T> slide_lanes_of_rows(Index rows) {
-  switch (rows) {
-    case 1: return slide_lanes<T, 1, Count, Stride>;
-    case 2: return slide_lanes<T, 2, Count, Stride>;
-    case 3: return slide_lanes<T, 3, Count, Stride>;
-    default: return nullptr;
-  }
-}
+// Null where there is none: for windows as high as wide, lines with a row less, and single rows.
 template <class T>
 SlideLanes<T> slide_lanes_of(Index rows, Index count, Index stride) {
-  if (count == 2 && stride == 2) return slide_lanes_of_rows<T, 2, 2>(rows);
-  if (count == 3 && stride == 2) return slide_lanes_of_rows<T, 3, 2>(rows);
-  if (count == 3 && stride == 1) return slide_lanes_of_rows<T, 3, 1>(rows);
-  return nullptr;
+  static constexpr SlideLanes<T> twos[3] = {slide_lanes<T, 1, 2, 2>, slide_lanes<T, 2, 2, 2>, nullptr};
+  static constexpr SlideLanes<T> threes[3] = {slide_lanes<T, 1, 3, 2>, slide_lanes<T, 2, 3, 2>,
+                                              slide_lanes<T, 3, 3, 2>};
+  static constexpr SlideLanes<T> threes_by_one[3] = {nullptr, slide_lanes<T, 2, 3, 1>, slide_lanes<T, 3, 3, 1>};
+  if (rows > 3) return nullptr;
+  if (count == 2 && stride == 2) return twos[rows - 1];
+  if (count == 3 && stride == 2) return threes[rows - 1];
+  return count == 3 && stride == 1 ? threes_by_one[rows - 1] : nullptr;
 }
 
 // Makes outputs of a line from o on as above; how many it made.
@@ -491,7 +476,7 @@ Index slide_from(const LineTask<T>& task, const SumLine& line, Index o, Index en
   } else {
     constexpr Index kWorth = 4;
     const Index* const first = task.first;
-    if (end - o < kWorth || task.step != 1 || task.cell_padded[o] != 0) return 0;
+    if (end - o < kWorth || task.step != 1 || task.cell_padded[o] != 0 || divisor.rest != 0.0) return 0;
     const Index count = task.count[o], stride = first[o + 1] - first[o];
     const SlideLanes<T> slide = slide_lanes_of<T>(line.row_count, count, stride);
     if (slide == nullptr) return 0;

@@ -62,17 +62,14 @@ inline V all(double x) {
 
 // sum / n to within one unit in the last place, and exactly if the quotient is a double; see sum_divisor.
 template <class V>
-inline V uneven_quotient(const V& sum, const SumDivisor& d) {
-#ifdef __FMA__
-  return fused(sum, all<V>(d.high), sum * all<V>(d.rest));
-#else
-  return sum / all<V>(d.value);
-#endif
-}
-template <class V>
 inline V quotient(const V& sum, const SumDivisor& d) {
-  return d.rest == 0.0 ? sum * all<V>(d.high) : uneven_quotient(sum, d);
+  if (d.rest == 0.0) return sum * all<V>(d.high);
+  if constexpr (kFuses) return fused(sum, all<V>(d.high), sum * all<V>(d.rest));
+  else return sum / all<V>(d.value);
 }
+
+// What a line's sums get added: a padded zero among the terms makes a negative zero positive; -0.0 changes nothing.
+inline double padded_zero(const SumLine& line) { return line.padded ? 0.0 : -0.0; }
 
 // A sum of T while it is made.
 template <class V>
@@ -85,6 +82,9 @@ struct Pair {
 };
 template <class T, class V>
 using Held = std::conditional_t<std::is_same_v<T, double>, Pair<V>, Single<V>>;
+// One type for all whose sums are held alike: loops over sums alone are compiled once for them.
+template <class T>
+using HeldAs = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 template <class T, class V>
 inline Held<T, V> held(const V& x) {
