@@ -23,6 +23,13 @@ def test_import_is_light() -> None:
     assert imported("import halfulp") == []
 
 
+def test_the_tape_and_the_specification_come_with_their_first_use() -> None:
+    code = "import sys, halfulp as hu\nprint('halfulp.spec' in sys.modules, 'halfulp.autograd' in sys.modules)"
+    code += "\nprint(hu.spec.forward.__module__, hu.grad.__module__, {'grad', 'spec', 'Tape'} <= set(dir(hu)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["False False", "halfulp.spec._interpreter halfulp.autograd.transforms True"]
+
+
 def test_floats_stay_light() -> None:
     statement = (
         "import numpy as np, halfulp as hu\n"

@@ -48,20 +48,28 @@ def _isort(word: str) -> tuple[int, str]:
     return (0 if word.isupper() else 1 if word[0].isupper() else 2), word
 
 
+def _unpacked(function: str, declared: list[Declaration]) -> str:
+    """``(_name, …) = function(Record, …)``."""
+    names = _source.wrapped("", [f"_{d.name}" for d in declared], f" = {function}")
+    return names + _source.wrapped("", [d.record.__name__ for d in declared], "")
+
+
+def _imported(declared: list[Declaration]) -> str:
+    records = _source.wrapped("from halfulp.records import ", sorted(d.record.__name__ for d in declared), "")
+    return records if "\n" in records else records.replace("(", "").replace(")", "")
+
+
 def functional() -> str:
     """``halfulp/functional/_generated.py``."""
-    records = _source.wrapped("from halfulp.records import ", sorted(d.record.__name__ for d in own()), "")
-    if "\n" not in records:
-        records = records.replace("(", "").replace(")", "")
     parts = [
         f'{MARK}"""The functional forms of every operator of the package."""',
         "from __future__ import annotations",
         "from typing import Any",
         "from halfulp.dispatch import indices\n"
-        "from halfulp.functional._ranks import builder, spatial_rank, value\n"
-        "from halfulp.functional._running import with_running_statistics\n" + records,
+        "from halfulp.functional._ranks import builders, spatial_rank, value\n"
+        "from halfulp.functional._running import with_running_statistics\n" + _imported(own()),
         listed(names()),
-        "\n".join(_source.built(d) for d in own()) + "\n",
+        _unpacked("builders", own()) + "\n",
         *(form for d in own() for form in _source.forms(d)),
     ]
     return "\n\n".join(part.rstrip("\n") if i < 5 else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
@@ -172,6 +180,8 @@ def _named_method(declaration: Declaration, name: str) -> str:
 
 
 def _method_doc(declaration: Declaration, rank: int | None, name: str) -> str:
+    if rank is not None:
+        return f'"""The operator of :func:`halfulp.{name}`."""'
     example = _source.example_of(declaration, rank)
     function = getattr(_source.functions(declaration.record), name)
     count = declaration.arity - declaration.optional
@@ -182,7 +192,7 @@ def _method_doc(declaration: Declaration, rank: int | None, name: str) -> str:
     inputs, rest = [*call.args[:first], *by_word], call.args[first:]
     keywords = [k for k in call.keywords if k.arg not in declaration.inputs and k.value not in by_word]
     leaves = ["x", "w"] if declaration.convolution else ["x", "i"]
-    lines = [">>> import numpy as np, halfulp as hu"]
+    lines = []
     for at, (leaf, node) in enumerate(zip(leaves, inputs, strict=False)):
         still = ", requires_grad=False" if at and declaration.constant else ""
         lines.append(f">>> tape, {leaf} = {'hu.Tape()' if at == 0 else 'tape'}.leaf({ast.unparse(node)}{still})")
@@ -195,33 +205,20 @@ def _method_doc(declaration: Declaration, rank: int | None, name: str) -> str:
     return f'"""The operator of :func:`halfulp.{name}`.\n\n' + "\n".join([*lines, result]) + '\n"""'
 
 
-def jax() -> str:
-    """``halfulp/jax/_generated.py``."""
-    lines = [
-        f"{name} = bridged(functional.{name}, {_source.literal_tuple(d.given)})" for d in own() for name in d.names
-    ]
-    parts = [
-        f'{MARK}"""The functional forms on JAX arrays."""',
-        "from halfulp import functional\nfrom halfulp.jax._apply import bridged",
-        listed(names()),
-        "\n".join(lines) + "\n",
-    ]
-    return "\n\n".join(parts)
-
-
 def torch() -> str:
     """``halfulp/torch/_generated.py``: the functions of everything but convolutions."""
     chosen = [d for d in own() if not d.convolution and not d.trailing]
-    records = "\n".join(f"from halfulp.records import {d.record.__name__}" for d in chosen)
+    several, plain = [d for d in chosen if d.indices], [d for d in chosen if not d.indices]
     words = sorted(name for d in chosen for name in d.names)
     parts = [
         f'{MARK}"""The operators but convolutions on tensors, with the signatures of ``torch.nn.functional``."""',
         "from __future__ import annotations",
         "from typing import Any",
-        "from torch import Tensor, fx",
-        f"{records}\nfrom halfulp.torch._arguments import rank_of\nfrom halfulp.torch._bridge import bridge_of",
-        listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    fx.wrap(_name)",
-        "\n".join(f"_{d.name} = bridge_of({d.record.__name__})" for d in chosen) + "\n",
+        "import torch\nfrom torch import Tensor",
+        f"{_imported(chosen)}\nfrom halfulp.torch._arguments import rank_of\n"
+        "from halfulp.torch._bridge import bridges_of, tensors_of",
+        listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    torch.fx.wrap(_name)",
+        _unpacked("bridges_of", several) + "\n" + _unpacked("tensors_of", plain) + "\n",
         *(_tensor_form(d, rank) for d in chosen for rank in (None, *d.ranks)),
     ]
     return "\n\n".join(part.rstrip("\n") if i < 6 else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
@@ -240,9 +237,7 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
         f"({inputs})",
         "return_indices" if declaration.indices else "False",
     ]
-    start = "return" if declaration.indices else "output: Tensor ="
-    call = _source.wrapped(f"{start} _{declaration.name}", [*given, *values], "", 4)
-    body = call if declaration.indices else f"{call}\nreturn output"
+    body = _source.wrapped(f"return _{declaration.name}", [*given, *values], "", 4)
     doc = textwrap.indent(_tensor_doc(declaration, rank, name), "    ")
     return "\n".join([head, doc, textwrap.indent(body, "    "), ""])
 
@@ -291,7 +286,7 @@ def _tensor_example(declaration: Declaration, rank: int | None, name: str) -> st
     text = re.sub(r"np\.arange\(([\d.]+)\)\.reshape\(", r"torch.arange(\1).reshape(1, ", text)
     text = text.replace("np.ones(", "torch.ones(")
     result = eval(f"f({text})", {"torch": torch, "f": getattr(functions(declaration.record), name)})
-    return f">>> import torch\n>>> {name}({text})\n{result!r}"
+    return f">>> {name}({text})\n{result!r}"
 
 
 def modules() -> str:
@@ -318,14 +313,15 @@ def _modules(what: str, declared: list[Declaration]) -> str:
         f'{MARK}"""{what} modules: PyTorch\'s own classes with our functions behind them, and what PyTorch lacks.\n\n'
         "A class derives from its PyTorch namesake, so constructors, attributes, ``repr`` and ``isinstance`` stay\n"
         'as they are.\n"""',
-        "from typing import Any",
-        "from torch import Tensor, nn",
+        *(["from typing import Any"] if what == "Pooling" else []),
+        "import torch",
         "from halfulp.torch import _generated as functions\n"
-        f"from halfulp.torch._tracing import {'Bridged, Kept' if what == 'Pooling' else 'Bridged'}",
+        f"from halfulp.torch._tracing import {'Called, Kept' if what == 'Pooling' else 'Called'}",
         listed([name for _, _, name in chosen]) + "\n",
         *(_module(d, rank, name, hasattr(nn, name)) for d, rank, name in chosen),
     ]
-    return "\n\n".join(part.rstrip("\n") if i < 4 else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
+    head = len(parts) - len(chosen) - 1
+    return "\n\n".join(part.rstrip("\n") if i < head else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
 
 
 def _module(declaration: Declaration, rank: int | None, name: str, namesake: bool) -> str:
@@ -333,15 +329,15 @@ def _module(declaration: Declaration, rank: int | None, name: str, namesake: boo
     extra = _extra(declaration, function)
     plain = [p for p in declaration.parameters if not p.keyword and p.name not in extra]
     names = [p.name for p in plain] + (["return_indices"] if declaration.indices and namesake else [])
-    base = f"Bridged, nn.{name}" if namesake else "Kept"
+    base = f"Called, torch.nn.{name}" if namesake else "Kept"
     what = f"``torch.nn.{name}``" if namesake else f":class:`halfulp.{declaration.record.__name__}` as a module,"
     lines = [f"class {name}({base}):", f'    """{what} by :func:`halfulp.torch.{function}`.', ""]
     lines += [f"    {line}" for line in _module_example(declaration, rank, name, function).splitlines()]
-    lines += ['    """', "", f'    _home, _function = functions, "{function}"', ""]
+    lines += ['    """', "", f'    _home, _function = functions, "{function}"']
     if namesake:
-        call = _source.wrapped("return self._call", ["input", *(f"self.{n}" for n in names)], "", 8)
-        lines += ["    def forward(self, input: Tensor) -> Any:", '        """The operator\'s value."""']
-        lines += [f"        {line}" for line in call.splitlines()]
+        given = _source.literal_tuple(tuple(names))
+        line = f'    _home, _function, _arguments = functions, "{function}", {given}'
+        lines[-1:] = [line] if len(line) <= _source.WIDTH else [lines[-1], f"    _arguments = {given}"]
     else:
         keywords = [p for p in declaration.parameters if p.keyword]
         shown = [_source.parameter(p).replace("beta: Any", "beta: float") for p in plain]
@@ -349,16 +345,16 @@ def _module(declaration: Declaration, rank: int | None, name: str, namesake: boo
         names += [p.name for p in keywords]
         head = _source.wrapped("def __init__", ["self", *shown], " -> None:", 4)
         call = _source.wrapped("self._keep", [f"{n}={n}" for n in names], "", 8)
-        lines += [f"    {line}" for line in head.splitlines()] + [f"        {line}" for line in call.splitlines()]
+        lines += ["", textwrap.indent(head, "    "), textwrap.indent(call, "        ")]
     return "\n".join([*lines, ""])
 
 
 def _module_example(declaration: Declaration, rank: int | None, name: str, function: str) -> str:
     shown = _tensor_example(declaration, rank, function).splitlines()
-    call = ast.parse(shown[1].removeprefix(">>> "), mode="eval").body
+    call = ast.parse(shown[0].removeprefix(">>> "), mode="eval").body
     assert isinstance(call, ast.Call)
     given = [ast.unparse(a) for a in call.args[1:]] + [f"{k.arg}={ast.unparse(k.value)}" for k in call.keywords]
-    return "\n".join([shown[0], f">>> {name}({', '.join(given)})({ast.unparse(call.args[0])})", *shown[2:]])
+    return "\n".join([f">>> {name}({', '.join(given)})({ast.unparse(call.args[0])})", *shown[1:]])
 
 
 def page() -> str:
@@ -372,7 +368,6 @@ FILES = {
     "src/halfulp/torch/modules_pool.py": modules,
     "src/halfulp/torch/modules_activation.py": activations,
     "src/halfulp/autograd/builders.py": tape,
-    "src/halfulp/jax/_generated.py": jax,
     "docs/reference/operators.md": page,
     **{f"docs/assets/badge-{name}.svg": partial(badges.badge, name) for name in badges.FIELDS},
 }

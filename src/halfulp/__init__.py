@@ -11,8 +11,7 @@ array([[ 5.,  7.],
 
 from typing import TYPE_CHECKING
 
-from halfulp import geometry, spec
-from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
+from halfulp import geometry
 from halfulp.errors import (
     CertificateError,
     DTypeError,
@@ -184,13 +183,26 @@ __all__ = [
 
 
 if TYPE_CHECKING:
+    from halfulp import spec
+    from halfulp.autograd import Node, Tape, Traced, grad, hvp, jvp, ops, tree_map, value_and_grad, vjp
+
     __version__: str
 else:  # hidden from type checkers, for which it would give every misspelt name a type
 
-    def __getattr__(name: str) -> str:
-        """``__version__``, read from the package's metadata when asked for: that costs more than the import itself."""
-        if name != "__version__":
-            raise AttributeError(f"module 'halfulp' has no attribute {name!r}")
-        from importlib.metadata import version
+    def __getattr__(name: str) -> object:
+        """What is loaded when it is first asked for: the tape, the specification, and the version in the metadata."""
+        if name == "__version__":
+            from importlib.metadata import version
 
-        return version("halfulp")
+            return version("halfulp")
+        if name not in __all__:
+            raise AttributeError(f"module 'halfulp' has no attribute {name!r}")
+        from importlib import import_module
+
+        if name == "spec":
+            return import_module("halfulp.spec")
+        globals()[name] = value = getattr(import_module("halfulp.autograd"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, "__version__"})

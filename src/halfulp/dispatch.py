@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from halfulp import kernels, spec
+from halfulp import kernels
 from halfulp.errors import DTypeError
 from halfulp.numbers import refuse_mask
 from halfulp.records import Operator, Pullback, _inputs, set_interpreter
@@ -48,7 +48,7 @@ class Dispatch:
             return traced.__halfulp_apply__(op, inputs)
         if _for_kernels(op, inputs):
             return kernels.forward(op, inputs)
-        return spec.forward(op, *inputs)
+        return _spec().forward(op, *inputs)
 
     def forward_into(self, op: Operator, inputs: tuple[Any, ...], out: Any) -> Any:
         """The operator's value in ``out``, which kernels fill in place where they can."""
@@ -56,7 +56,7 @@ class Dispatch:
         if _traced(inputs) is not None:
             raise DTypeError(op.name, "out for a traced input", "a traced value has no memory to write to", "I6")
         if not _for_kernels(op, inputs):
-            return _inputs.filled(op, out, spec.forward(op, *inputs))
+            return _inputs.filled(op, out, _spec().forward(op, *inputs))
         arrays = tuple(value if value is None else _inputs.read(op, "input", value) for value in inputs)
         apart = not any(array is not None and np.may_share_memory(out, array) for array in arrays)
         return _inputs.filled(op, out, kernels.forward(op, arrays, out if apart else None))
@@ -71,7 +71,7 @@ class Dispatch:
                 refuse_mask(op.name, "tangent", tangent)
         if _for_kernels(op, primals):
             return kernels.jvp(op, primals, tangents)
-        return spec.jvp(op, primals, tangents)
+        return _spec().jvp(op, primals, tangents)  # type: ignore[no-any-return]
 
     def vjp(self, op: Operator, primals: tuple[Any, ...]) -> tuple[Any, Pullback]:
         """The value and a pullback, which keeps its own copy of what it needs."""
@@ -82,10 +82,10 @@ class Dispatch:
             output, pullback_of_kernels = kernels.vjp(op, primals)
             return output, _Pullback(op.name, pullback_of_kernels)
         arrays = tuple(None if a is None else np.array(a) for a in _inputs.as_arrays(op, primals))
-        output = spec.forward(op, *arrays)
+        output = _spec().forward(op, *arrays)
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
-            return spec.vjp(op, arrays, cotangent)
+            return _spec().vjp(op, arrays, cotangent)  # type: ignore[no-any-return]
 
         return output, pullback
 
@@ -105,7 +105,14 @@ def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -
         return lazy.indices(op, (x, *constants), indices)  # type: ignore[no-any-return]
     if _for_kernels(op, (x,)):
         return kernels.forward_with_indices(op, x, *constants)
-    return spec.forward(op, x, *constants), spec.indices(op, x, *constants)
+    return _spec().forward(op, x, *constants), _spec().indices(op, x, *constants)
+
+
+def _spec() -> Any:
+    """The specification, imported with the first exact numbers."""
+    from halfulp import spec
+
+    return spec
 
 
 def _traced(values: tuple[Any, ...]) -> Any:

@@ -40,10 +40,17 @@ struct MaxPlan {
 
   int ndim() const noexcept { return static_cast<int>(axes.size()); }
   bool many_winners() const noexcept { return ties == Ties::all || ties == Ties::split; }
+  // The same windows with another policy.
+  MaxPlan with(Ties other) const {
+    MaxPlan plan = *this;
+    plan.ties = other;
+    return plan;
+  }
 };
 
-// What a pullback keeps: for first and last, the winner's offset in its window, in as few bytes as hold it; for all and
-// split, one bit per cell of the window. Stored in the memory order of the output.
+// What a pullback keeps: for first and last, and where every window has one winner (`single`), the winner's offset in
+// its window, in as few bytes as hold it; else for all and split one bit per cell of the window. Stored in the memory
+// order of the output.
 struct Winners {
   struct Return {
     void operator()(std::uint8_t* block) const noexcept { memory_pool::give(block); }
@@ -52,6 +59,7 @@ struct Winners {
   Index item_bytes = 1;
   Sizes strides;  // in bytes, one per axis of the output
   Index bytes = 0;
+  bool single = false;
 };
 
 // Arrays: x is (leading..., spatial...), out and everything of its shape (leading..., outputs...).

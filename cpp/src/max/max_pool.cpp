@@ -284,6 +284,32 @@ void refuse_nan(const MaxPlan& plan, const ArrayView& x) {
               "the input is NaN at " + tuple_text(position) + "; it must have no NaN", "P3");
 }
 
+Winners winners_of(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
+  Winners winners;
+  const Index cells = plan.window_cells;
+  if (plan.many_winners()) winners.item_bytes = (cells + 7) / 8;
+  else winners.item_bytes = cells <= 0x100 ? 1 : cells <= 0x10000 ? 2 : cells <= 0x100000000 ? 4 : 8;
+  winners.bytes = out.count() * winners.item_bytes;
+  winners.data.reset(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(winners.bytes))));
+  if (!winners.data) throw std::bad_alloc();
+  const Index item = static_cast<Index>(item_size(out.dtype));
+  for (int axis = 0; axis < out.ndim(); ++axis)
+    winners.strides.push_back(out.strides[axis] / item * winners.item_bytes);
+  Arrays arrays{&x, &out};
+  arrays.winners = &winners;
+  run(plan, arrays);
+  return winners;
+}
+
+// The winners under the policy `first`, if those under `last` are the same: every window then has one winner, and the
+// same derivative under every policy. The engines know these two policies; for the others there is only the walk.
+Winners single_winners(const MaxPlan& first, const ArrayView& x, const ArrayView& out) {
+  Winners winners = winners_of(first, x, out);
+  const Winners last = winners_of(first.with(Ties::last), x, out);
+  winners.single = std::equal(winners.data.get(), winners.data.get() + winners.bytes, last.data.get());
+  return winners;
+}
+
 }  // namespace
 
 void max_forward(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
@@ -301,25 +327,17 @@ void max_indices(const MaxPlan& plan, const ArrayView& x, const ArrayView& out, 
 void max_jvp(const MaxPlan& plan, const ArrayView& x, const ArrayView& tangent, const ArrayView& out,
              const ArrayView& out_tangent) {
   refuse_nan(plan, x);
-  run(plan, {&x, &out, &tangent, &out_tangent});
+  const Arrays arrays{&x, &out, &tangent, &out_tangent};
+  if (!plan.many_winners()) return run(plan, arrays);
+  const MaxPlan first = plan.with(Ties::first);
+  run(single_winners(first, x, out).single ? first : plan, arrays);
 }
 
 Winners max_winners(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
   refuse_nan(plan, x);
-  Winners winners;
-  const Index cells = plan.window_cells;
-  if (plan.many_winners()) winners.item_bytes = (cells + 7) / 8;
-  else winners.item_bytes = cells <= 0x100 ? 1 : cells <= 0x10000 ? 2 : cells <= 0x100000000 ? 4 : 8;
-  winners.bytes = out.count() * winners.item_bytes;
-  winners.data.reset(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(winners.bytes))));
-  if (!winners.data) throw std::bad_alloc();
-  const Index item = static_cast<Index>(item_size(out.dtype));
-  for (int axis = 0; axis < out.ndim(); ++axis)
-    winners.strides.push_back(out.strides[axis] / item * winners.item_bytes);
-  Arrays arrays{&x, &out};
-  arrays.winners = &winners;
-  run(plan, arrays);
-  return winners;
+  if (!plan.many_winners()) return winners_of(plan, x, out);
+  Winners single = single_winners(plan.with(Ties::first), x, out);
+  return single.single ? std::move(single) : winners_of(plan, x, out);
 }
 
 }  // namespace halfulp

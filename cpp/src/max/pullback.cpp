@@ -249,6 +249,7 @@ Index count_bits(const std::uint8_t* bytes, Index count) noexcept {
 
 void max_pullback(const MaxPlan& plan, const Winners& winners, const ArrayView& cotangent, const ArrayView& dx) {
   if (dx.count() == 0) return;
+  if (winners.single && plan.many_winners()) return max_pullback(plan.with(Ties::first), winners, cotangent, dx);
   const Strided dx_planes(dx), g_planes(cotangent);
   const Strided records(reinterpret_cast<char*>(winners.data.get()), winners.strides, winners.item_bytes);
   const PlaneLayout layout(dx.shape, dx.ndim() - plan.ndim(), dx_planes, {&g_planes, &records});

@@ -1,4 +1,5 @@
 // Euclidean norms and their derivatives in every float type, a row at a time.
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <utility>
@@ -29,6 +30,10 @@ class Pairs {
     high_.assign(n, start);
     if (paired_) low_.assign(n, 0.0);
   }
+  void fill(Index first, Index stop, PairRow value) {
+    std::fill_n(high_.data() + first, stop - first, *value.high);
+    if (paired_) std::fill_n(low_.data() + first, stop - first, *value.low);
+  }
   PairRow at(Index i) const noexcept { return {high_.data() + i, (paired_ ? low_ : high_).data() + i}; }
 
  private:
@@ -47,10 +52,11 @@ class Pass {
         row_(axes.back()),
         cells_(product(axes, &PatchAxis::kernel)),
         flags_(static_cast<std::size_t>(std::max(row_.size, row_.outputs))) {
-    // Units of 2^-53, or of 2^-106 for pairs. n cells: n - 1 additions, each wrong by a unit of the sum, half of that
-    // in the root, one for the root and each quotient and product. In pairs the low parts, of up to n units of the high
-    // ones, are rounded twice for every addition. All is doubled, which covers the computation of the bound.
-    const auto n = static_cast<double>(cells_);
+    // Units of 2^-53, or of 2^-106 for pairs. Columns are added up first, then their sums along the row: n additions
+    // for a term at the most, each wrong by a unit of the sum, half of that in the root, one for the root and each
+    // quotient and product. In pairs the low parts, of up to n units of the high ones, are rounded twice for every
+    // addition. All is doubled, which covers the computation of the bound.
+    const auto n = static_cast<double>(cells_ / std::max<Index>(1, row_.kernel) + row_.kernel);
     constexpr bool pairs = std::is_same_v<T, double>;
     error_ = pairs ? (8 * n * n + 32 * n + 128) * 0x1p-106 : (4 * n + 32) * 0x1p-53;
   }
@@ -164,6 +170,7 @@ class Pass {
       kernels_.add_shares(shares_.at(window * row_.outputs), columns_.at(0), size_columns_.at(0).high, row_.outputs);
       ++rows;
     });
+    if (row_.outputs == 1 && row_.dilation == 1) return gather_one(rows);
     products_.start(places * stride, -0.0);
     sizes_.start(places * stride, 0.0);
     Index taps = 0;
@@ -178,7 +185,23 @@ class Pass {
     }
     spread(products_, places, gathered_);
     spread(sizes_, places, gathered_sizes_);
-    const auto held = static_cast<double>(rows * taps);
+    set_cotangent_error(rows + taps);
+  }
+
+  // The same for one window along the row: its cells have equal sums.
+  void gather_one(Index rows) {
+    const Index first = std::clamp<Index>(-row_.before, 0, row_.size);
+    const Index stop = std::clamp<Index>(row_.kernel - row_.before, first, row_.size);
+    gathered_.start(row_.size, -0.0);
+    gathered_sizes_.start(row_.size, 0.0);
+    gathered_.fill(first, stop, columns_.at(0));
+    gathered_sizes_.fill(first, stop, size_columns_.at(0));
+    set_cotangent_error(rows + 1);
+  }
+
+  // For so many additions for a share at the most, as above.
+  void set_cotangent_error(Index additions) {
+    const auto held = static_cast<double>(additions);
     constexpr bool pairs = std::is_same_v<T, double>;
     cotangent_error_ = error_ + (pairs ? (8 * held * held + 32 * held) * 0x1p-106 : 4 * held * 0x1p-53);
   }

@@ -225,6 +225,43 @@ class Fold {
   T* out_;
 };
 
+// Whether no two windows hold the same cell.
+bool apart(std::span<const PatchAxis> axes) {
+  return std::all_of(axes.begin(), axes.end(), [](const PatchAxis& axis) {
+    return axis.outputs <= 1 || (axis.kernel - 1) * axis.dilation < axis.stride;
+  });
+}
+
+// A row of cells whose windows do not overlap: every cell is one term, or 0.
+template <class U>
+void scatter_row(std::span<const PatchAxis> axes, Index row, const U* patches, U* out) {
+  const PatchAxis& axis = axes.back();
+  const Index windows = product(axes, &PatchAxis::outputs);
+  std::fill_n(out, axis.size, U{0});
+  for_covering_rows(axes, row, [&](Index offset, Index window) {
+    for (Index w = 0; w < axis.kernel; ++w) {
+      const RealWindows run = real_windows(axis, w);
+      const U* const terms = patches + (offset * axis.kernel + w) * windows + window * axis.outputs;
+      U* const cells = out + w * axis.dilation - axis.before;
+      for (Index o = run.first; o < run.stop; ++o) cells[o * axis.stride] = terms[o];
+    }
+  });
+}
+
+// The fold of windows that do not overlap.
+void scatter(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out) {
+  visit_bits(out.dtype, [&](auto bits) {
+    using U = decltype(bits);
+    const Index cells = product(axes, &PatchAxis::size), rows = cells / axes.back().size;
+    const Index columns = product(axes, &PatchAxis::kernel) * product(axes, &PatchAxis::outputs);
+    parallel_for(planes * rows, grain_of(planes * rows, out.count()), [&](Index begin, Index end) {
+      for (Index unit = begin; unit < end; ++unit)
+        scatter_row(axes, unit % rows, patches.as<const U>() + unit / rows * columns,
+                    out.as<U>() + unit * axes.back().size);
+    });
+  });
+}
+
 }  // namespace
 
 void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out) {
@@ -243,6 +280,7 @@ void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, c
 
 void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out) {
   if (out.count() == 0) return;
+  if (apart(axes)) return scatter(axes, planes, patches, out);
   visit_float(out.dtype, [&](auto type) {
     using T = decltype(type);
     const Fold<T> fold(axes, patches.as<const T>(), out.as<T>());

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp.dispatch import indices
-from halfulp.functional._ranks import builder, spatial_rank, value
+from halfulp.functional._ranks import builders, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
     Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, CrossEntropy, Elu, Erf, Exp, Expm1,
@@ -35,63 +35,20 @@ __all__ = [
     "softplus", "sqrt", "sum", "sum_pool", "sum_pool1d", "sum_pool2d", "sum_pool3d", "tanh", "unfold", "var"
 ]
 
-_abs = builder(Abs)
-_adaptive_avg_pool = builder(AdaptiveAvgPool)
-_adaptive_max_pool = builder(AdaptiveMaxPool)
-_avg_pool = builder(AvgPool)
-_batch_norm = builder(BatchNorm)
-_conv = builder(Conv)
-_conv_transpose = builder(ConvTranspose)
-_cross_entropy = builder(CrossEntropy)
-_elu = builder(Elu)
-_erf = builder(Erf)
-_exp = builder(Exp)
-_expm1 = builder(Expm1)
-_fold = builder(Fold)
-_fractional_max_pool = builder(FractionalMaxPool)
-_gelu = builder(Gelu)
-_global_avg_pool = builder(GlobalAvgPool)
-_global_lp_pool = builder(GlobalLpPool)
-_global_max_pool = builder(GlobalMaxPool)
-_global_min_pool = builder(GlobalMinPool)
-_group_norm = builder(GroupNorm)
-_hardsigmoid = builder(Hardsigmoid)
-_hardswish = builder(Hardswish)
-_hardtanh = builder(Hardtanh)
-_instance_norm = builder(InstanceNorm)
-_interpolate = builder(Interpolate)
-_layer_norm = builder(LayerNorm)
-_leaky_relu = builder(LeakyRelu)
-_linear = builder(Linear)
-_log = builder(Log)
-_log1p = builder(Log1p)
-_log_softmax = builder(LogSoftmax)
-_lp_pool = builder(LpPool)
-_matmul = builder(Matmul)
-_max_pool = builder(MaxPool)
-_max_unpool = builder(MaxUnpool)
-_mean = builder(Mean)
-_median_pool = builder(MedianPool)
-_min_pool = builder(MinPool)
-_mish = builder(Mish)
-_mode_pool = builder(ModePool)
-_mse_loss = builder(MSELoss)
-_pow = builder(Pow)
-_reciprocal = builder(Reciprocal)
-_relu = builder(Relu)
-_relu6 = builder(Relu6)
-_rsqrt = builder(Rsqrt)
-_sigmoid = builder(Sigmoid)
-_silu = builder(Silu)
-_smooth_max_pool = builder(SmoothMaxPool)
-_softmax = builder(Softmax)
-_softplus = builder(Softplus)
-_sqrt = builder(Sqrt)
-_sum = builder(Sum)
-_sum_pool = builder(SumPool)
-_tanh = builder(Tanh)
-_unfold = builder(Unfold)
-_var = builder(Var)
+(
+    _abs, _adaptive_avg_pool, _adaptive_max_pool, _avg_pool, _batch_norm, _conv, _conv_transpose, _cross_entropy, _elu,
+    _erf, _exp, _expm1, _fold, _fractional_max_pool, _gelu, _global_avg_pool, _global_lp_pool, _global_max_pool,
+    _global_min_pool, _group_norm, _hardsigmoid, _hardswish, _hardtanh, _instance_norm, _interpolate, _layer_norm,
+    _leaky_relu, _linear, _log, _log1p, _log_softmax, _lp_pool, _matmul, _max_pool, _max_unpool, _mean, _median_pool,
+    _min_pool, _mish, _mode_pool, _mse_loss, _pow, _reciprocal, _relu, _relu6, _rsqrt, _sigmoid, _silu,
+    _smooth_max_pool, _softmax, _softplus, _sqrt, _sum, _sum_pool, _tanh, _unfold, _var
+) = builders(
+    Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, CrossEntropy, Elu, Erf, Exp, Expm1,
+    Fold, FractionalMaxPool, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid,
+    Hardswish, Hardtanh, InstanceNorm, Interpolate, LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool,
+    Matmul, MaxPool, MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, MSELoss, Pow, Reciprocal, Relu, Relu6, Rsqrt,
+    Sigmoid, Silu, SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
+)
 
 
 def abs(input: Any, *, out: Any = None) -> Any:

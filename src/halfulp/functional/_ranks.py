@@ -56,6 +56,11 @@ def builder(record: type[T]) -> Callable[..., T]:
     return cached(build)
 
 
+def builders(*records: type[Operator]) -> list[Callable[..., Any]]:
+    """The builders of these records."""
+    return [builder(record) for record in records]
+
+
 def value(op: Operator, input: Any, out: Any) -> Any:
     """``op(input, out=out)``; a small call is faster without the keyword."""
     return op(input) if out is None else op(input, out=out)

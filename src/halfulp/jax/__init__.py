@@ -11,8 +11,8 @@ except ImportError as _error:
 
 from halfulp.jax import _batching, _rules, _targets
 from halfulp.jax._apply import apply, apply_with_indices, functions
-from halfulp.jax._generated import *
-from halfulp.jax._generated import __all__ as _names
+from halfulp.jax._functions import *
+from halfulp.jax._functions import __all__ as _names
 
 _targets.register()
 del _jax, _batching, _rules

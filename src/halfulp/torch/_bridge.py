@@ -140,6 +140,16 @@ def bridge_of(record: type[Operator]) -> Any:
     return _bridges[record]
 
 
+def bridges_of(*records: type[Operator]) -> list[Any]:
+    """The bridges of operators whose indices may be asked for."""
+    return [bridge_of(record) for record in records]
+
+
+def tensors_of(*records: type[Operator]) -> list[Callable[..., Tensor]]:
+    """The bridges of operators that give one tensor."""
+    return bridges_of(*records)
+
+
 def apply_record(op: Operator, x: Tensor) -> Any:
     """An operator of one input and no rank on a tensor."""
     bridge = bridge_of(type(op))

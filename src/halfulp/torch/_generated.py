@@ -6,64 +6,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor, fx
+import torch
+from torch import Tensor
 
-from halfulp.records import Abs
-from halfulp.records import AdaptiveAvgPool
-from halfulp.records import AdaptiveMaxPool
-from halfulp.records import AvgPool
-from halfulp.records import BatchNorm
-from halfulp.records import CrossEntropy
-from halfulp.records import Elu
-from halfulp.records import Erf
-from halfulp.records import Exp
-from halfulp.records import Expm1
-from halfulp.records import Fold
-from halfulp.records import Gelu
-from halfulp.records import GlobalAvgPool
-from halfulp.records import GlobalLpPool
-from halfulp.records import GlobalMaxPool
-from halfulp.records import GlobalMinPool
-from halfulp.records import GroupNorm
-from halfulp.records import Hardsigmoid
-from halfulp.records import Hardswish
-from halfulp.records import Hardtanh
-from halfulp.records import InstanceNorm
-from halfulp.records import Interpolate
-from halfulp.records import LayerNorm
-from halfulp.records import LeakyRelu
-from halfulp.records import Linear
-from halfulp.records import Log
-from halfulp.records import Log1p
-from halfulp.records import LogSoftmax
-from halfulp.records import LpPool
-from halfulp.records import Matmul
-from halfulp.records import MaxPool
-from halfulp.records import MaxUnpool
-from halfulp.records import Mean
-from halfulp.records import MedianPool
-from halfulp.records import MinPool
-from halfulp.records import Mish
-from halfulp.records import ModePool
-from halfulp.records import MSELoss
-from halfulp.records import Pow
-from halfulp.records import Reciprocal
-from halfulp.records import Relu
-from halfulp.records import Relu6
-from halfulp.records import Rsqrt
-from halfulp.records import Sigmoid
-from halfulp.records import Silu
-from halfulp.records import SmoothMaxPool
-from halfulp.records import Softmax
-from halfulp.records import Softplus
-from halfulp.records import Sqrt
-from halfulp.records import Sum
-from halfulp.records import SumPool
-from halfulp.records import Tanh
-from halfulp.records import Unfold
-from halfulp.records import Var
+from halfulp.records import (
+    Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, CrossEntropy, Elu, Erf, Exp, Expm1, Fold, Gelu,
+    GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid, Hardswish, Hardtanh,
+    InstanceNorm, Interpolate, LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool, MSELoss, Matmul, MaxPool,
+    MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
+    SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
+)
 from halfulp.torch._arguments import rank_of
-from halfulp.torch._bridge import bridge_of
+from halfulp.torch._bridge import bridges_of, tensors_of
 
 __all__ = [
     "abs", "adaptive_avg_pool", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
@@ -83,119 +37,69 @@ __all__ = [
 ]
 
 for _name in __all__:  # torch.fx records calls of these
-    fx.wrap(_name)
+    torch.fx.wrap(_name)
 
-_abs = bridge_of(Abs)
-_adaptive_avg_pool = bridge_of(AdaptiveAvgPool)
-_adaptive_max_pool = bridge_of(AdaptiveMaxPool)
-_avg_pool = bridge_of(AvgPool)
-_batch_norm = bridge_of(BatchNorm)
-_cross_entropy = bridge_of(CrossEntropy)
-_elu = bridge_of(Elu)
-_erf = bridge_of(Erf)
-_exp = bridge_of(Exp)
-_expm1 = bridge_of(Expm1)
-_fold = bridge_of(Fold)
-_gelu = bridge_of(Gelu)
-_global_avg_pool = bridge_of(GlobalAvgPool)
-_global_lp_pool = bridge_of(GlobalLpPool)
-_global_max_pool = bridge_of(GlobalMaxPool)
-_global_min_pool = bridge_of(GlobalMinPool)
-_group_norm = bridge_of(GroupNorm)
-_hardsigmoid = bridge_of(Hardsigmoid)
-_hardswish = bridge_of(Hardswish)
-_hardtanh = bridge_of(Hardtanh)
-_instance_norm = bridge_of(InstanceNorm)
-_interpolate = bridge_of(Interpolate)
-_layer_norm = bridge_of(LayerNorm)
-_leaky_relu = bridge_of(LeakyRelu)
-_linear = bridge_of(Linear)
-_log = bridge_of(Log)
-_log1p = bridge_of(Log1p)
-_log_softmax = bridge_of(LogSoftmax)
-_lp_pool = bridge_of(LpPool)
-_matmul = bridge_of(Matmul)
-_max_pool = bridge_of(MaxPool)
-_max_unpool = bridge_of(MaxUnpool)
-_mean = bridge_of(Mean)
-_median_pool = bridge_of(MedianPool)
-_min_pool = bridge_of(MinPool)
-_mish = bridge_of(Mish)
-_mode_pool = bridge_of(ModePool)
-_mse_loss = bridge_of(MSELoss)
-_pow = bridge_of(Pow)
-_reciprocal = bridge_of(Reciprocal)
-_relu = bridge_of(Relu)
-_relu6 = bridge_of(Relu6)
-_rsqrt = bridge_of(Rsqrt)
-_sigmoid = bridge_of(Sigmoid)
-_silu = bridge_of(Silu)
-_smooth_max_pool = bridge_of(SmoothMaxPool)
-_softmax = bridge_of(Softmax)
-_softplus = bridge_of(Softplus)
-_sqrt = bridge_of(Sqrt)
-_sum = bridge_of(Sum)
-_sum_pool = bridge_of(SumPool)
-_tanh = bridge_of(Tanh)
-_unfold = bridge_of(Unfold)
-_var = bridge_of(Var)
+(_adaptive_max_pool, _max_pool, _min_pool) = bridges_of(AdaptiveMaxPool, MaxPool, MinPool)
+(
+    _abs, _adaptive_avg_pool, _avg_pool, _batch_norm, _cross_entropy, _elu, _erf, _exp, _expm1, _fold, _gelu,
+    _global_avg_pool, _global_lp_pool, _global_max_pool, _global_min_pool, _group_norm, _hardsigmoid, _hardswish,
+    _hardtanh, _instance_norm, _interpolate, _layer_norm, _leaky_relu, _linear, _log, _log1p, _log_softmax, _lp_pool,
+    _matmul, _max_unpool, _mean, _median_pool, _mish, _mode_pool, _mse_loss, _pow, _reciprocal, _relu, _relu6, _rsqrt,
+    _sigmoid, _silu, _smooth_max_pool, _softmax, _softplus, _sqrt, _sum, _sum_pool, _tanh, _unfold, _var
+) = tensors_of(
+    Abs, AdaptiveAvgPool, AvgPool, BatchNorm, CrossEntropy, Elu, Erf, Exp, Expm1, Fold, Gelu, GlobalAvgPool,
+    GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid, Hardswish, Hardtanh, InstanceNorm, Interpolate,
+    LayerNorm, LeakyRelu, Linear, Log, Log1p, LogSoftmax, LpPool, Matmul, MaxUnpool, Mean, MedianPool, Mish, ModePool,
+    MSELoss, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu, SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool,
+    Tanh, Unfold, Var
+)
 
 
 def abs(input: Tensor) -> Tensor:
     """``torch.nn.functional.abs``, correctly rounded.
 
-    >>> import torch
     >>> abs(torch.tensor([[-2.0, 3.0]]))
     tensor([[2., 3.]])
     """
-    output: Tensor = _abs(0, (input,), False)
-    return output
+    return _abs(0, (input,), False)
 
 
 def adaptive_avg_pool(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """:func:`halfulp.adaptive_avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
-    >>> import torch
     >>> adaptive_avg_pool(torch.tensor([[1.0, 2.0, 6.0]]), (2,))
     tensor([[1.5000, 4.0000]])
     """
-    output: Tensor = _adaptive_avg_pool(
+    return _adaptive_avg_pool(
         rank_of("adaptive_avg_pool", "output_size", output_size), (input,), False, output_size, dtype, nan
     )
-    return output
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """``torch.nn.functional.adaptive_avg_pool1d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
-    >>> import torch
     >>> adaptive_avg_pool1d(torch.tensor([[1.0, 2.0, 6.0]]), 2)
     tensor([[1.5000, 4.0000]])
     """
-    output: Tensor = _adaptive_avg_pool(1, (input,), False, output_size, dtype, nan)
-    return output
+    return _adaptive_avg_pool(1, (input,), False, output_size, dtype, nan)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """``torch.nn.functional.adaptive_avg_pool2d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
-    >>> import torch
     >>> adaptive_avg_pool2d(torch.arange(6.0).reshape(1, 2, 3), (1, None))
     tensor([[[1.5000, 2.5000, 3.5000]]])
     """
-    output: Tensor = _adaptive_avg_pool(2, (input,), False, output_size, dtype, nan)
-    return output
+    return _adaptive_avg_pool(2, (input,), False, output_size, dtype, nan)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Any, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """``torch.nn.functional.adaptive_avg_pool3d``; ``dtype`` and ``nan`` as :class:`halfulp.AdaptiveAvgPool`.
 
-    >>> import torch
     >>> adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _adaptive_avg_pool(3, (input,), False, output_size, dtype, nan)
-    return output
+    return _adaptive_avg_pool(3, (input,), False, output_size, dtype, nan)
 
 
 def adaptive_max_pool(
@@ -203,7 +107,6 @@ def adaptive_max_pool(
 ) -> Any:
     """:func:`halfulp.adaptive_max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.AdaptiveMaxPool`.
 
-    >>> import torch
     >>> adaptive_max_pool(torch.tensor([[1.0, 2.0, 6.0]]), (2,))
     tensor([[2., 6.]])
     """
@@ -217,7 +120,6 @@ def adaptive_max_pool1d(
 ) -> Any:
     """``torch.nn.functional.adaptive_max_pool1d``; ``ties`` and ``nan`` as :class:`halfulp.AdaptiveMaxPool`.
 
-    >>> import torch
     >>> adaptive_max_pool1d(torch.tensor([[1.0, 2.0, 6.0]]), 2)
     tensor([[2., 6.]])
     """
@@ -229,7 +131,6 @@ def adaptive_max_pool2d(
 ) -> Any:
     """``torch.nn.functional.adaptive_max_pool2d``; ``ties`` and ``nan`` as :class:`halfulp.AdaptiveMaxPool`.
 
-    >>> import torch
     >>> adaptive_max_pool2d(torch.arange(6.0).reshape(1, 2, 3), (1, None))
     tensor([[[3., 4., 5.]]])
     """
@@ -241,7 +142,6 @@ def adaptive_max_pool3d(
 ) -> Any:
     """``torch.nn.functional.adaptive_max_pool3d``; ``ties`` and ``nan`` as :class:`halfulp.AdaptiveMaxPool`.
 
-    >>> import torch
     >>> adaptive_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
@@ -255,15 +155,13 @@ def avg_pool(
 ) -> Tensor:
     """:func:`halfulp.avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
-    >>> import torch
     >>> avg_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[2.5000, 3.0000, 2.5000]])
     """
-    output: Tensor = _avg_pool(
+    return _avg_pool(
         rank_of("avg_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, ceil_mode,
         count_include_pad, divisor_override, dilation, dtype, nan
     )
-    return output
 
 
 def avg_pool1d(
@@ -273,15 +171,13 @@ def avg_pool1d(
 ) -> Tensor:
     """``torch.nn.functional.avg_pool1d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
-    >>> import torch
     >>> avg_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[2.5000, 2.5000]])
     """
-    output: Tensor = _avg_pool(
+    return _avg_pool(
         1, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
         dtype, nan
     )
-    return output
 
 
 def avg_pool2d(
@@ -291,16 +187,14 @@ def avg_pool2d(
 ) -> Tensor:
     """``torch.nn.functional.avg_pool2d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
-    >>> import torch
     >>> avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    output: Tensor = _avg_pool(
+    return _avg_pool(
         2, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
         dtype, nan
     )
-    return output
 
 
 def avg_pool3d(
@@ -310,15 +204,13 @@ def avg_pool3d(
 ) -> Tensor:
     """``torch.nn.functional.avg_pool3d``; ``dtype`` and ``nan`` as :class:`halfulp.AvgPool`.
 
-    >>> import torch
     >>> avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _avg_pool(
+    return _avg_pool(
         3, (input,), False, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, dilation,
         dtype, nan
     )
-    return output
 
 
 def batch_norm(
@@ -327,13 +219,11 @@ def batch_norm(
 ) -> Tensor:
     """``torch.nn.functional.batch_norm``, correctly rounded.
 
-    >>> import torch
     >>> batch_norm(torch.tensor([[1.0], [3.0]]), None, None, training=True, eps=0.0)
     tensor([[-1.],
             [ 1.]])
     """
-    output: Tensor = _batch_norm(0, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
-    return output
+    return _batch_norm(0, (input, weight, bias, running_mean, running_var), False, training, momentum, eps)
 
 
 def cross_entropy(
@@ -342,56 +232,46 @@ def cross_entropy(
 ) -> Tensor:
     """``torch.nn.functional.cross_entropy``, correctly rounded.
 
-    >>> import torch
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([1, 0]))
     tensor(0.6931)
     """
-    output: Tensor = _cross_entropy(0, (input, target, weight), False, ignore_index, reduction, label_smoothing)
-    return output
+    return _cross_entropy(0, (input, target, weight), False, ignore_index, reduction, label_smoothing)
 
 
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """``torch.nn.functional.elu``, correctly rounded.
 
-    >>> import torch
     >>> elu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.6321,  0.0000,  2.0000]])
     """
-    output: Tensor = _elu(0, (input,), False, alpha)
-    return output
+    return _elu(0, (input,), False, alpha)
 
 
 def erf(input: Tensor) -> Tensor:
     """``torch.nn.functional.erf``, correctly rounded.
 
-    >>> import torch
     >>> erf(torch.tensor([[0.0, 1.0]]))
     tensor([[0.0000, 0.8427]])
     """
-    output: Tensor = _erf(0, (input,), False)
-    return output
+    return _erf(0, (input,), False)
 
 
 def exp(input: Tensor) -> Tensor:
     """``torch.nn.functional.exp``, correctly rounded.
 
-    >>> import torch
     >>> exp(torch.tensor([[0.0, 1.0]]))
     tensor([[1.0000, 2.7183]])
     """
-    output: Tensor = _exp(0, (input,), False)
-    return output
+    return _exp(0, (input,), False)
 
 
 def expm1(input: Tensor) -> Tensor:
     """``torch.nn.functional.expm1``, correctly rounded.
 
-    >>> import torch
     >>> expm1(torch.tensor([[0.0, 1.0]]))
     tensor([[0.0000, 1.7183]])
     """
-    output: Tensor = _expm1(0, (input,), False)
-    return output
+    return _expm1(0, (input,), False)
 
 
 def fold(
@@ -399,25 +279,21 @@ def fold(
 ) -> Tensor:
     """``torch.nn.functional.fold``, correctly rounded.
 
-    >>> import torch
     >>> fold(torch.ones((4, 4)), 3, 2)
     tensor([[[1., 2., 1.],
              [2., 4., 2.],
              [1., 2., 1.]]])
     """
-    output: Tensor = _fold(2, (input,), False, output_size, kernel_size, dilation, padding, stride)
-    return output
+    return _fold(2, (input,), False, output_size, kernel_size, dilation, padding, stride)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """``torch.nn.functional.gelu``, correctly rounded.
 
-    >>> import torch
     >>> gelu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.1587,  0.0000,  1.9545]])
     """
-    output: Tensor = _gelu(0, (input,), False, approximate)
-    return output
+    return _gelu(0, (input,), False, approximate)
 
 
 def global_avg_pool(
@@ -425,89 +301,73 @@ def global_avg_pool(
 ) -> Tensor:
     """:func:`halfulp.global_avg_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
-    >>> import torch
     >>> global_avg_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
     tensor([[2.6667]])
     """
-    output: Tensor = _global_avg_pool(ndim, (input,), False, keepdims, dtype, nan)
-    return output
+    return _global_avg_pool(ndim, (input,), False, keepdims, dtype, nan)
 
 
 def global_avg_pool1d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_avg_pool1d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
-    >>> import torch
     >>> global_avg_pool1d(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[2.6667]])
     """
-    output: Tensor = _global_avg_pool(1, (input,), False, keepdims, dtype, nan)
-    return output
+    return _global_avg_pool(1, (input,), False, keepdims, dtype, nan)
 
 
 def global_avg_pool2d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_avg_pool2d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
-    >>> import torch
     >>> global_avg_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), keepdims=False)
     tensor([[1.5000]])
     """
-    output: Tensor = _global_avg_pool(2, (input,), False, keepdims, dtype, nan)
-    return output
+    return _global_avg_pool(2, (input,), False, keepdims, dtype, nan)
 
 
 def global_avg_pool3d(input: Tensor, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_avg_pool3d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.GlobalAvgPool`.
 
-    >>> import torch
     >>> global_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _global_avg_pool(3, (input,), False, keepdims, dtype, nan)
-    return output
+    return _global_avg_pool(3, (input,), False, keepdims, dtype, nan)
 
 
 def global_lp_pool(input: Tensor, ndim: int, p: Any, keepdims: bool = True) -> Tensor:
     """:func:`halfulp.global_lp_pool` on tensors, correctly rounded.
 
-    >>> import torch
     >>> global_lp_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1, p=2)
     tensor([[5.4772]])
     """
-    output: Tensor = _global_lp_pool(ndim, (input,), False, p, keepdims)
-    return output
+    return _global_lp_pool(ndim, (input,), False, p, keepdims)
 
 
 def global_lp_pool1d(input: Tensor, p: Any, keepdims: bool = True) -> Tensor:
     """:func:`halfulp.global_lp_pool1d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> global_lp_pool1d(torch.tensor([[1.0, 5.0, 2.0]]), p=2)
     tensor([[5.4772]])
     """
-    output: Tensor = _global_lp_pool(1, (input,), False, p, keepdims)
-    return output
+    return _global_lp_pool(1, (input,), False, p, keepdims)
 
 
 def global_lp_pool2d(input: Tensor, p: Any, keepdims: bool = True) -> Tensor:
     """:func:`halfulp.global_lp_pool2d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> global_lp_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), p=2, keepdims=False)
     tensor([[3.7417]])
     """
-    output: Tensor = _global_lp_pool(2, (input,), False, p, keepdims)
-    return output
+    return _global_lp_pool(2, (input,), False, p, keepdims)
 
 
 def global_lp_pool3d(input: Tensor, p: Any, keepdims: bool = True) -> Tensor:
     """:func:`halfulp.global_lp_pool3d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> global_lp_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), p=2)
     tensor([[[[11.8322]]]])
     """
-    output: Tensor = _global_lp_pool(3, (input,), False, p, keepdims)
-    return output
+    return _global_lp_pool(3, (input,), False, p, keepdims)
 
 
 def global_max_pool(
@@ -515,45 +375,37 @@ def global_max_pool(
 ) -> Tensor:
     """:func:`halfulp.global_max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
 
-    >>> import torch
     >>> global_max_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
     tensor([[5.]])
     """
-    output: Tensor = _global_max_pool(ndim, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_max_pool(ndim, (input,), False, keepdims, ties, nan)
 
 
 def global_max_pool1d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_max_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
 
-    >>> import torch
     >>> global_max_pool1d(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[5.]])
     """
-    output: Tensor = _global_max_pool(1, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_max_pool(1, (input,), False, keepdims, ties, nan)
 
 
 def global_max_pool2d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_max_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
 
-    >>> import torch
     >>> global_max_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), keepdims=False)
     tensor([[3.]])
     """
-    output: Tensor = _global_max_pool(2, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_max_pool(2, (input,), False, keepdims, ties, nan)
 
 
 def global_max_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_max_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMaxPool`.
 
-    >>> import torch
     >>> global_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.]]]])
     """
-    output: Tensor = _global_max_pool(3, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_max_pool(3, (input,), False, keepdims, ties, nan)
 
 
 def global_min_pool(
@@ -561,45 +413,37 @@ def global_min_pool(
 ) -> Tensor:
     """:func:`halfulp.global_min_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMinPool`.
 
-    >>> import torch
     >>> global_min_pool(torch.tensor([[1.0, 5.0, 2.0]]), 1)
     tensor([[1.]])
     """
-    output: Tensor = _global_min_pool(ndim, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_min_pool(ndim, (input,), False, keepdims, ties, nan)
 
 
 def global_min_pool1d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_min_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMinPool`.
 
-    >>> import torch
     >>> global_min_pool1d(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[1.]])
     """
-    output: Tensor = _global_min_pool(1, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_min_pool(1, (input,), False, keepdims, ties, nan)
 
 
 def global_min_pool2d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_min_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMinPool`.
 
-    >>> import torch
     >>> global_min_pool2d(torch.arange(4.0).reshape(1, 1, 2, 2), keepdims=False)
     tensor([[0.]])
     """
-    output: Tensor = _global_min_pool(2, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_min_pool(2, (input,), False, keepdims, ties, nan)
 
 
 def global_min_pool3d(input: Tensor, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> Tensor:
     """:func:`halfulp.global_min_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.GlobalMinPool`.
 
-    >>> import torch
     >>> global_min_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
-    output: Tensor = _global_min_pool(3, (input,), False, keepdims, ties, nan)
-    return output
+    return _global_min_pool(3, (input,), False, keepdims, ties, nan)
 
 
 def group_norm(
@@ -607,46 +451,38 @@ def group_norm(
 ) -> Tensor:
     """``torch.nn.functional.group_norm``, correctly rounded.
 
-    >>> import torch
     >>> group_norm(torch.tensor([[[1.0], [3.0]]]), 1, eps=0.0)
     tensor([[[-1.],
              [ 1.]]])
     """
-    output: Tensor = _group_norm(0, (input, weight, bias), False, num_groups, eps)
-    return output
+    return _group_norm(0, (input, weight, bias), False, num_groups, eps)
 
 
 def hardsigmoid(input: Tensor) -> Tensor:
     """``torch.nn.functional.hardsigmoid``, correctly rounded.
 
-    >>> import torch
     >>> hardsigmoid(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.3333, 0.5000, 0.8333]])
     """
-    output: Tensor = _hardsigmoid(0, (input,), False)
-    return output
+    return _hardsigmoid(0, (input,), False)
 
 
 def hardswish(input: Tensor) -> Tensor:
     """``torch.nn.functional.hardswish``, correctly rounded.
 
-    >>> import torch
     >>> hardswish(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3333,  0.0000,  1.6667]])
     """
-    output: Tensor = _hardswish(0, (input,), False)
-    return output
+    return _hardswish(0, (input,), False)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``torch.nn.functional.hardtanh``, correctly rounded.
 
-    >>> import torch
     >>> hardtanh(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-1.,  0.,  1.]])
     """
-    output: Tensor = _hardtanh(0, (input,), False, min_val, max_val)
-    return output
+    return _hardtanh(0, (input,), False, min_val, max_val)
 
 
 def instance_norm(
@@ -654,13 +490,11 @@ def instance_norm(
 ) -> Tensor:
     """``torch.nn.functional.instance_norm``, correctly rounded.
 
-    >>> import torch
     >>> instance_norm(torch.tensor([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0)
     tensor([[[-1.,  1.],
              [-1.,  1.]]])
     """
-    output: Tensor = _instance_norm(0, (input, weight, bias), False, eps)
-    return output
+    return _instance_norm(0, (input, weight, bias), False, eps)
 
 
 def interpolate(
@@ -668,12 +502,10 @@ def interpolate(
 ) -> Tensor:
     """``torch.nn.functional.interpolate``, correctly rounded.
 
-    >>> import torch
     >>> interpolate(torch.tensor([[[1.0, 2.0]]]), 4, mode="linear")
     tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
     """
-    output: Tensor = _interpolate(0, (input,), False, size, scale_factor, mode, align_corners)
-    return output
+    return _interpolate(0, (input,), False, size, scale_factor, mode, align_corners)
 
 
 def layer_norm(
@@ -681,68 +513,56 @@ def layer_norm(
 ) -> Tensor:
     """``torch.nn.functional.layer_norm``, correctly rounded.
 
-    >>> import torch
     >>> layer_norm(torch.tensor([[1.0, 3.0], [2.0, 10.0]]), (2,), eps=0.0)
     tensor([[-1.,  1.],
             [-1.,  1.]])
     """
-    output: Tensor = _layer_norm(0, (input, weight, bias), False, normalized_shape, eps)
-    return output
+    return _layer_norm(0, (input, weight, bias), False, normalized_shape, eps)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``torch.nn.functional.leaky_relu``, correctly rounded.
 
-    >>> import torch
     >>> leaky_relu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.0100,  0.0000,  2.0000]])
     """
-    output: Tensor = _leaky_relu(0, (input,), False, negative_slope)
-    return output
+    return _leaky_relu(0, (input,), False, negative_slope)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, precision: str = "correct") -> Tensor:
     """``torch.nn.functional.linear``, correctly rounded.
 
-    >>> import torch
     >>> linear(torch.tensor([1.0, 2.0]), torch.tensor([[3.0, 4.0]]))
     tensor([11.])
     """
-    output: Tensor = _linear(0, (input, weight, bias), False, precision)
-    return output
+    return _linear(0, (input, weight, bias), False, precision)
 
 
 def log(input: Tensor) -> Tensor:
     """``torch.nn.functional.log``, correctly rounded.
 
-    >>> import torch
     >>> log(torch.tensor([[0.25, 1.0, 4.0]]))
     tensor([[-1.3863,  0.0000,  1.3863]])
     """
-    output: Tensor = _log(0, (input,), False)
-    return output
+    return _log(0, (input,), False)
 
 
 def log1p(input: Tensor) -> Tensor:
     """``torch.nn.functional.log1p``, correctly rounded.
 
-    >>> import torch
     >>> log1p(torch.tensor([[0.0, 1.0]]))
     tensor([[0.0000, 0.6931]])
     """
-    output: Tensor = _log1p(0, (input,), False)
-    return output
+    return _log1p(0, (input,), False)
 
 
 def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
     """``torch.nn.functional.log_softmax``, correctly rounded.
 
-    >>> import torch
     >>> log_softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
-    output: Tensor = _log_softmax(0, (input,), False, dim)
-    return output
+    return _log_softmax(0, (input,), False, dim)
 
 
 def lp_pool(
@@ -751,15 +571,13 @@ def lp_pool(
 ) -> Tensor:
     """:func:`halfulp.lp_pool` on tensors, correctly rounded.
 
-    >>> import torch
     >>> lp_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), kernel_size=(2,), norm_type=2, stride=1)
     tensor([[4.1231, 4.4721, 3.6056]])
     """
-    output: Tensor = _lp_pool(
+    return _lp_pool(
         rank_of("lp_pool", "kernel_size", kernel_size), (input,), False, kernel_size, norm_type, stride, padding,
         dilation, ceil_mode
     )
-    return output
 
 
 def lp_pool1d(
@@ -768,12 +586,10 @@ def lp_pool1d(
 ) -> Tensor:
     """``torch.nn.functional.lp_pool1d``, correctly rounded.
 
-    >>> import torch
     >>> lp_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), kernel_size=2, norm_type=2)
     tensor([[4.1231, 3.6056]])
     """
-    output: Tensor = _lp_pool(1, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
-    return output
+    return _lp_pool(1, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
 
 
 def lp_pool2d(
@@ -782,13 +598,11 @@ def lp_pool2d(
 ) -> Tensor:
     """``torch.nn.functional.lp_pool2d``, correctly rounded.
 
-    >>> import torch
     >>> lp_pool2d(torch.arange(16.0).reshape(1, 4, 4), kernel_size=2, norm_type=2)
     tensor([[[ 6.4807,  9.8995],
              [21.4009, 25.3377]]])
     """
-    output: Tensor = _lp_pool(2, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
-    return output
+    return _lp_pool(2, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
 
 
 def lp_pool3d(
@@ -797,23 +611,19 @@ def lp_pool3d(
 ) -> Tensor:
     """``torch.nn.functional.lp_pool3d``, correctly rounded.
 
-    >>> import torch
     >>> lp_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), kernel_size=2, norm_type=2)
     tensor([[[[11.8322]]]])
     """
-    output: Tensor = _lp_pool(3, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
-    return output
+    return _lp_pool(3, (input,), False, kernel_size, norm_type, stride, padding, dilation, ceil_mode)
 
 
 def matmul(input: Tensor, other: Tensor, *, precision: str = "correct") -> Tensor:
     """:func:`halfulp.matmul` on tensors, correctly rounded.
 
-    >>> import torch
     >>> matmul(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    output: Tensor = _matmul(0, (input, other), False, precision)
-    return output
+    return _matmul(0, (input, other), False, precision)
 
 
 def max_pool(
@@ -822,7 +632,6 @@ def max_pool(
 ) -> Any:
     """:func:`halfulp.max_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MaxPool`.
 
-    >>> import torch
     >>> max_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[4., 4., 3.]])
     """
@@ -838,7 +647,6 @@ def max_pool1d(
 ) -> Any:
     """``torch.nn.functional.max_pool1d``; ``ties`` and ``nan`` as :class:`halfulp.MaxPool`.
 
-    >>> import torch
     >>> max_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[4., 3.]])
     """
@@ -851,7 +659,6 @@ def max_pool2d(
 ) -> Any:
     """``torch.nn.functional.max_pool2d``; ``ties`` and ``nan`` as :class:`halfulp.MaxPool`.
 
-    >>> import torch
     >>> max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 5.,  7.],
              [13., 15.]]])
@@ -865,7 +672,6 @@ def max_pool3d(
 ) -> Any:
     """``torch.nn.functional.max_pool3d``; ``ties`` and ``nan`` as :class:`halfulp.MaxPool`.
 
-    >>> import torch
     >>> max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
@@ -877,15 +683,13 @@ def max_unpool(
 ) -> Tensor:
     """:func:`halfulp.max_unpool` on tensors, correctly rounded.
 
-    >>> import torch
     >>> max_unpool(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]), (2,))
     tensor([[0., 3., 5., 0.]])
     """
-    output: Tensor = _max_unpool(
+    return _max_unpool(
         rank_of("max_unpool", "kernel_size", kernel_size), (input, indices), False, kernel_size, stride, padding,
         output_size
     )
-    return output
 
 
 def max_unpool1d(
@@ -893,12 +697,10 @@ def max_unpool1d(
 ) -> Tensor:
     """``torch.nn.functional.max_unpool1d``, correctly rounded.
 
-    >>> import torch
     >>> max_unpool1d(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]), 2)
     tensor([[0., 3., 5., 0.]])
     """
-    output: Tensor = _max_unpool(1, (input, indices), False, kernel_size, stride, padding, output_size)
-    return output
+    return _max_unpool(1, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
 def max_unpool2d(
@@ -906,13 +708,11 @@ def max_unpool2d(
 ) -> Tensor:
     """``torch.nn.functional.max_unpool2d``, correctly rounded.
 
-    >>> import torch
     >>> max_unpool2d(torch.tensor([[[7.0]]]), torch.tensor([[[2]]]), 2)
     tensor([[[0., 0.],
              [7., 0.]]])
     """
-    output: Tensor = _max_unpool(2, (input, indices), False, kernel_size, stride, padding, output_size)
-    return output
+    return _max_unpool(2, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
 def max_unpool3d(
@@ -920,23 +720,19 @@ def max_unpool3d(
 ) -> Tensor:
     """``torch.nn.functional.max_unpool3d``, correctly rounded.
 
-    >>> import torch
     >>> max_unpool3d(torch.tensor([[[[7.0]]]]), torch.tensor([[[[0]]]]), (1, 1, 2))
     tensor([[[[7., 0.]]]])
     """
-    output: Tensor = _max_unpool(3, (input, indices), False, kernel_size, stride, padding, output_size)
-    return output
+    return _max_unpool(3, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
 def mean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """:func:`halfulp.mean` on tensors, correctly rounded.
 
-    >>> import torch
     >>> mean(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
     tensor([1.5000, 4.5000])
     """
-    output: Tensor = _mean(0, (input,), False, dim, keepdim)
-    return output
+    return _mean(0, (input,), False, dim, keepdim)
 
 
 def median_pool(
@@ -945,15 +741,13 @@ def median_pool(
 ) -> Tensor:
     """:func:`halfulp.median_pool` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
-    >>> import torch
     >>> median_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[2.5000, 3.0000, 2.5000]])
     """
-    output: Tensor = _median_pool(
+    return _median_pool(
         rank_of("median_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
         ceil_mode, nan
     )
-    return output
 
 
 def median_pool1d(
@@ -962,12 +756,10 @@ def median_pool1d(
 ) -> Tensor:
     """:func:`halfulp.median_pool1d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
-    >>> import torch
     >>> median_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[2.5000, 2.5000]])
     """
-    output: Tensor = _median_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _median_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def median_pool2d(
@@ -976,13 +768,11 @@ def median_pool2d(
 ) -> Tensor:
     """:func:`halfulp.median_pool2d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
-    >>> import torch
     >>> median_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
-    output: Tensor = _median_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _median_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def median_pool3d(
@@ -991,12 +781,10 @@ def median_pool3d(
 ) -> Tensor:
     """:func:`halfulp.median_pool3d` on tensors; ``nan`` as :class:`halfulp.MedianPool`.
 
-    >>> import torch
     >>> median_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])
     """
-    output: Tensor = _median_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _median_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def min_pool(
@@ -1005,7 +793,6 @@ def min_pool(
 ) -> Any:
     """:func:`halfulp.min_pool` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MinPool`.
 
-    >>> import torch
     >>> min_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[1., 2., 2.]])
     """
@@ -1021,7 +808,6 @@ def min_pool1d(
 ) -> Any:
     """:func:`halfulp.min_pool1d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MinPool`.
 
-    >>> import torch
     >>> min_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[1., 2.]])
     """
@@ -1034,7 +820,6 @@ def min_pool2d(
 ) -> Any:
     """:func:`halfulp.min_pool2d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MinPool`.
 
-    >>> import torch
     >>> min_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 0.,  2.],
              [ 8., 10.]]])
@@ -1048,7 +833,6 @@ def min_pool3d(
 ) -> Any:
     """:func:`halfulp.min_pool3d` on tensors; ``ties`` and ``nan`` as :class:`halfulp.MinPool`.
 
-    >>> import torch
     >>> min_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[0.]]]])
     """
@@ -1058,12 +842,10 @@ def min_pool3d(
 def mish(input: Tensor) -> Tensor:
     """``torch.nn.functional.mish``, correctly rounded.
 
-    >>> import torch
     >>> mish(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3034,  0.0000,  1.9440]])
     """
-    output: Tensor = _mish(0, (input,), False)
-    return output
+    return _mish(0, (input,), False)
 
 
 def mode_pool(
@@ -1072,15 +854,13 @@ def mode_pool(
 ) -> Tensor:
     """:func:`halfulp.mode_pool` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
-    >>> import torch
     >>> mode_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[1., 2., 2.]])
     """
-    output: Tensor = _mode_pool(
+    return _mode_pool(
         rank_of("mode_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
         ceil_mode, nan
     )
-    return output
 
 
 def mode_pool1d(
@@ -1089,12 +869,10 @@ def mode_pool1d(
 ) -> Tensor:
     """:func:`halfulp.mode_pool1d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
-    >>> import torch
     >>> mode_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[1., 2.]])
     """
-    output: Tensor = _mode_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _mode_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def mode_pool2d(
@@ -1103,13 +881,11 @@ def mode_pool2d(
 ) -> Tensor:
     """:func:`halfulp.mode_pool2d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
-    >>> import torch
     >>> mode_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 0.,  2.],
              [ 8., 10.]]])
     """
-    output: Tensor = _mode_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _mode_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def mode_pool3d(
@@ -1118,100 +894,82 @@ def mode_pool3d(
 ) -> Tensor:
     """:func:`halfulp.mode_pool3d` on tensors; ``nan`` as :class:`halfulp.ModePool`.
 
-    >>> import torch
     >>> mode_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[0.]]]])
     """
-    output: Tensor = _mode_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
-    return output
+    return _mode_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """``torch.nn.functional.mse_loss``, correctly rounded.
 
-    >>> import torch
     >>> mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    output: Tensor = _mse_loss(0, (input, target), False, reduction)
-    return output
+    return _mse_loss(0, (input, target), False, reduction)
 
 
 def pow(input: Tensor, exponent: float) -> Tensor:
     """``torch.nn.functional.pow``, correctly rounded.
 
-    >>> import torch
     >>> pow(torch.tensor([[-3.0, 0.5]]), 2)
     tensor([[9.0000, 0.2500]])
     """
-    output: Tensor = _pow(0, (input,), False, exponent)
-    return output
+    return _pow(0, (input,), False, exponent)
 
 
 def reciprocal(input: Tensor) -> Tensor:
     """``torch.nn.functional.reciprocal``, correctly rounded.
 
-    >>> import torch
     >>> reciprocal(torch.tensor([[0.25, 1.0, 4.0]]))
     tensor([[4.0000, 1.0000, 0.2500]])
     """
-    output: Tensor = _reciprocal(0, (input,), False)
-    return output
+    return _reciprocal(0, (input,), False)
 
 
 def relu(input: Tensor) -> Tensor:
     """``torch.nn.functional.relu``, correctly rounded.
 
-    >>> import torch
     >>> relu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
-    output: Tensor = _relu(0, (input,), False)
-    return output
+    return _relu(0, (input,), False)
 
 
 def relu6(input: Tensor) -> Tensor:
     """``torch.nn.functional.relu6``, correctly rounded.
 
-    >>> import torch
     >>> relu6(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
-    output: Tensor = _relu6(0, (input,), False)
-    return output
+    return _relu6(0, (input,), False)
 
 
 def rsqrt(input: Tensor) -> Tensor:
     """``torch.nn.functional.rsqrt``, correctly rounded.
 
-    >>> import torch
     >>> rsqrt(torch.tensor([[0.25, 1.0, 4.0]]))
     tensor([[2.0000, 1.0000, 0.5000]])
     """
-    output: Tensor = _rsqrt(0, (input,), False)
-    return output
+    return _rsqrt(0, (input,), False)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """``torch.nn.functional.sigmoid``, correctly rounded.
 
-    >>> import torch
     >>> sigmoid(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.2689, 0.5000, 0.8808]])
     """
-    output: Tensor = _sigmoid(0, (input,), False)
-    return output
+    return _sigmoid(0, (input,), False)
 
 
 def silu(input: Tensor) -> Tensor:
     """``torch.nn.functional.silu``, correctly rounded.
 
-    >>> import torch
     >>> silu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.2689,  0.0000,  1.7616]])
     """
-    output: Tensor = _silu(0, (input,), False)
-    return output
+    return _silu(0, (input,), False)
 
 
 def smooth_max_pool(
@@ -1220,15 +978,13 @@ def smooth_max_pool(
 ) -> Tensor:
     """:func:`halfulp.smooth_max_pool` on tensors, correctly rounded.
 
-    >>> import torch
     >>> smooth_max_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), beta=1.0, stride=1)
     tensor([[4.0486, 4.1269, 3.3133]])
     """
-    output: Tensor = _smooth_max_pool(
+    return _smooth_max_pool(
         rank_of("smooth_max_pool", "kernel_size", kernel_size), (input,), False, kernel_size, beta, stride, padding,
         dilation, ceil_mode
     )
-    return output
 
 
 def smooth_max_pool1d(
@@ -1237,12 +993,10 @@ def smooth_max_pool1d(
 ) -> Tensor:
     """:func:`halfulp.smooth_max_pool1d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> smooth_max_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2, beta=1.0)
     tensor([[4.0486, 3.3133]])
     """
-    output: Tensor = _smooth_max_pool(1, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
-    return output
+    return _smooth_max_pool(1, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
 
 
 def smooth_max_pool2d(
@@ -1251,13 +1005,11 @@ def smooth_max_pool2d(
 ) -> Tensor:
     """:func:`halfulp.smooth_max_pool2d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> smooth_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2, beta=1.0)
     tensor([[[ 5.3314,  7.3314],
              [13.3314, 15.3314]]])
     """
-    output: Tensor = _smooth_max_pool(2, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
-    return output
+    return _smooth_max_pool(2, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
 
 
 def smooth_max_pool3d(
@@ -1266,56 +1018,46 @@ def smooth_max_pool3d(
 ) -> Tensor:
     """:func:`halfulp.smooth_max_pool3d` on tensors, correctly rounded.
 
-    >>> import torch
     >>> smooth_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2, beta=1.0)
     tensor([[[[7.4583]]]])
     """
-    output: Tensor = _smooth_max_pool(3, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
-    return output
+    return _smooth_max_pool(3, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
 
 
 def softmax(input: Tensor, dim: int = -1) -> Tensor:
     """``torch.nn.functional.softmax``, correctly rounded.
 
-    >>> import torch
     >>> softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    output: Tensor = _softmax(0, (input,), False, dim)
-    return output
+    return _softmax(0, (input,), False, dim)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """``torch.nn.functional.softplus``, correctly rounded.
 
-    >>> import torch
     >>> softplus(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.3133, 0.6931, 2.1269]])
     """
-    output: Tensor = _softplus(0, (input,), False, beta, threshold)
-    return output
+    return _softplus(0, (input,), False, beta, threshold)
 
 
 def sqrt(input: Tensor) -> Tensor:
     """``torch.nn.functional.sqrt``, correctly rounded.
 
-    >>> import torch
     >>> sqrt(torch.tensor([[0.25, 1.0, 4.0]]))
     tensor([[0.5000, 1.0000, 2.0000]])
     """
-    output: Tensor = _sqrt(0, (input,), False)
-    return output
+    return _sqrt(0, (input,), False)
 
 
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """:func:`halfulp.sum` on tensors, correctly rounded.
 
-    >>> import torch
     >>> sum(torch.tensor([[1.0, 2.0], [3.0, 6.0]]), 1)
     tensor([3., 9.])
     """
-    output: Tensor = _sum(0, (input,), False, dim, keepdim)
-    return output
+    return _sum(0, (input,), False, dim, keepdim)
 
 
 def sum_pool(
@@ -1324,15 +1066,13 @@ def sum_pool(
 ) -> Tensor:
     """:func:`halfulp.sum_pool` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
-    >>> import torch
     >>> sum_pool(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), (2,), stride=1)
     tensor([[5., 6., 5.]])
     """
-    output: Tensor = _sum_pool(
+    return _sum_pool(
         rank_of("sum_pool", "kernel_size", kernel_size), (input,), False, kernel_size, stride, padding, dilation,
         ceil_mode, dtype, nan
     )
-    return output
 
 
 def sum_pool1d(
@@ -1341,12 +1081,10 @@ def sum_pool1d(
 ) -> Tensor:
     """:func:`halfulp.sum_pool1d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
-    >>> import torch
     >>> sum_pool1d(torch.tensor([[1.0, 4.0, 2.0, 3.0]]), 2)
     tensor([[5., 5.]])
     """
-    output: Tensor = _sum_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
-    return output
+    return _sum_pool(1, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
 
 
 def sum_pool2d(
@@ -1355,13 +1093,11 @@ def sum_pool2d(
 ) -> Tensor:
     """:func:`halfulp.sum_pool2d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
-    >>> import torch
     >>> sum_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[10., 18.],
              [42., 50.]]])
     """
-    output: Tensor = _sum_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
-    return output
+    return _sum_pool(2, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
 
 
 def sum_pool3d(
@@ -1370,45 +1106,37 @@ def sum_pool3d(
 ) -> Tensor:
     """:func:`halfulp.sum_pool3d` on tensors; ``dtype`` and ``nan`` as :class:`halfulp.SumPool`.
 
-    >>> import torch
     >>> sum_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[28.]]]])
     """
-    output: Tensor = _sum_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
-    return output
+    return _sum_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, dtype, nan)
 
 
 def tanh(input: Tensor) -> Tensor:
     """``torch.nn.functional.tanh``, correctly rounded.
 
-    >>> import torch
     >>> tanh(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.7616,  0.0000,  0.9640]])
     """
-    output: Tensor = _tanh(0, (input,), False)
-    return output
+    return _tanh(0, (input,), False)
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """``torch.nn.functional.unfold``, correctly rounded.
 
-    >>> import torch
     >>> unfold(torch.arange(9.0).reshape(1, 1, 3, 3), 2)
     tensor([[[0., 1., 3., 4.],
              [1., 2., 4., 5.],
              [3., 4., 6., 7.],
              [4., 5., 7., 8.]]])
     """
-    output: Tensor = _unfold(2, (input,), False, kernel_size, dilation, padding, stride)
-    return output
+    return _unfold(2, (input,), False, kernel_size, dilation, padding, stride)
 
 
 def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = False) -> Tensor:
     """:func:`halfulp.var` on tensors, correctly rounded.
 
-    >>> import torch
     >>> var(torch.tensor([[1.0, 3.0], [3.0, 7.0]]), 1)
     tensor([2., 8.])
     """
-    output: Tensor = _var(0, (input,), False, dim, correction, keepdim)
-    return output
+    return _var(0, (input,), False, dim, correction, keepdim)

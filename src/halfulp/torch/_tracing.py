@@ -41,6 +41,16 @@ class Bridged:
         )
 
 
+class Called(Bridged):
+    """A module with PyTorch's constructor. The function takes the attributes in ``_arguments`` after the input."""
+
+    _arguments: tuple[str, ...] = ()
+
+    def forward(self, input: Tensor) -> Any:
+        """The operator's value."""
+        return self._call(input, *[getattr(self, name) for name in self._arguments])
+
+
 class Kept(Bridged, nn.Module):
     """A module that PyTorch has no class for: it keeps its settings as attributes and shows them."""
 

@@ -6,12 +6,10 @@ A class derives from its PyTorch namesake, so constructors, attributes, ``repr``
 as they are.
 """
 
-from typing import Any
-
-from torch import Tensor, nn
+import torch
 
 from halfulp.torch import _generated as functions
-from halfulp.torch._tracing import Bridged
+from halfulp.torch._tracing import Called
 
 __all__ = [
     "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "Mish", "ReLU", "ReLU6", "SiLU", "Sigmoid",
@@ -19,196 +17,131 @@ __all__ = [
 ]
 
 
-class ELU(Bridged, nn.ELU):
+class ELU(Called, torch.nn.ELU):
     """``torch.nn.ELU`` by :func:`halfulp.torch.elu`.
 
-    >>> import torch
     >>> ELU()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.6321,  0.0000,  2.0000]])
     """
 
-    _home, _function = functions, "elu"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.alpha)
+    _home, _function, _arguments = functions, "elu", ("alpha",)
 
 
-class GELU(Bridged, nn.GELU):
+class GELU(Called, torch.nn.GELU):
     """``torch.nn.GELU`` by :func:`halfulp.torch.gelu`.
 
-    >>> import torch
     >>> GELU()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.1587,  0.0000,  1.9545]])
     """
 
-    _home, _function = functions, "gelu"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.approximate)
+    _home, _function, _arguments = functions, "gelu", ("approximate",)
 
 
-class Hardsigmoid(Bridged, nn.Hardsigmoid):
+class Hardsigmoid(Called, torch.nn.Hardsigmoid):
     """``torch.nn.Hardsigmoid`` by :func:`halfulp.torch.hardsigmoid`.
 
-    >>> import torch
     >>> Hardsigmoid()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.3333, 0.5000, 0.8333]])
     """
 
-    _home, _function = functions, "hardsigmoid"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "hardsigmoid", ()
 
 
-class Hardswish(Bridged, nn.Hardswish):
+class Hardswish(Called, torch.nn.Hardswish):
     """``torch.nn.Hardswish`` by :func:`halfulp.torch.hardswish`.
 
-    >>> import torch
     >>> Hardswish()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3333,  0.0000,  1.6667]])
     """
 
-    _home, _function = functions, "hardswish"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "hardswish", ()
 
 
-class Hardtanh(Bridged, nn.Hardtanh):
+class Hardtanh(Called, torch.nn.Hardtanh):
     """``torch.nn.Hardtanh`` by :func:`halfulp.torch.hardtanh`.
 
-    >>> import torch
     >>> Hardtanh()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-1.,  0.,  1.]])
     """
 
-    _home, _function = functions, "hardtanh"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.min_val, self.max_val)
+    _home, _function, _arguments = functions, "hardtanh", ("min_val", "max_val")
 
 
-class LeakyReLU(Bridged, nn.LeakyReLU):
+class LeakyReLU(Called, torch.nn.LeakyReLU):
     """``torch.nn.LeakyReLU`` by :func:`halfulp.torch.leaky_relu`.
 
-    >>> import torch
     >>> LeakyReLU()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.0100,  0.0000,  2.0000]])
     """
 
-    _home, _function = functions, "leaky_relu"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.negative_slope)
+    _home, _function, _arguments = functions, "leaky_relu", ("negative_slope",)
 
 
-class Mish(Bridged, nn.Mish):
+class Mish(Called, torch.nn.Mish):
     """``torch.nn.Mish`` by :func:`halfulp.torch.mish`.
 
-    >>> import torch
     >>> Mish()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3034,  0.0000,  1.9440]])
     """
 
-    _home, _function = functions, "mish"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "mish", ()
 
 
-class ReLU(Bridged, nn.ReLU):
+class ReLU(Called, torch.nn.ReLU):
     """``torch.nn.ReLU`` by :func:`halfulp.torch.relu`.
 
-    >>> import torch
     >>> ReLU()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
 
-    _home, _function = functions, "relu"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "relu", ()
 
 
-class ReLU6(Bridged, nn.ReLU6):
+class ReLU6(Called, torch.nn.ReLU6):
     """``torch.nn.ReLU6`` by :func:`halfulp.torch.relu6`.
 
-    >>> import torch
     >>> ReLU6()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
 
-    _home, _function = functions, "relu6"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "relu6", ()
 
 
-class Sigmoid(Bridged, nn.Sigmoid):
+class Sigmoid(Called, torch.nn.Sigmoid):
     """``torch.nn.Sigmoid`` by :func:`halfulp.torch.sigmoid`.
 
-    >>> import torch
     >>> Sigmoid()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.2689, 0.5000, 0.8808]])
     """
 
-    _home, _function = functions, "sigmoid"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "sigmoid", ()
 
 
-class SiLU(Bridged, nn.SiLU):
+class SiLU(Called, torch.nn.SiLU):
     """``torch.nn.SiLU`` by :func:`halfulp.torch.silu`.
 
-    >>> import torch
     >>> SiLU()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.2689,  0.0000,  1.7616]])
     """
 
-    _home, _function = functions, "silu"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "silu", ()
 
 
-class Softplus(Bridged, nn.Softplus):
+class Softplus(Called, torch.nn.Softplus):
     """``torch.nn.Softplus`` by :func:`halfulp.torch.softplus`.
 
-    >>> import torch
     >>> Softplus()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.3133, 0.6931, 2.1269]])
     """
 
-    _home, _function = functions, "softplus"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.beta, self.threshold)
+    _home, _function, _arguments = functions, "softplus", ("beta", "threshold")
 
 
-class Tanh(Bridged, nn.Tanh):
+class Tanh(Called, torch.nn.Tanh):
     """``torch.nn.Tanh`` by :func:`halfulp.torch.tanh`.
 
-    >>> import torch
     >>> Tanh()(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.7616,  0.0000,  0.9640]])
     """
 
-    _home, _function = functions, "tanh"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input)
+    _home, _function, _arguments = functions, "tanh", ()

@@ -8,10 +8,10 @@ as they are.
 
 from typing import Any
 
-from torch import Tensor, nn
+import torch
 
 from halfulp.torch import _generated as functions
-from halfulp.torch._tracing import Bridged, Kept
+from halfulp.torch._tracing import Called, Kept
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -24,169 +24,115 @@ __all__ = [
 ]
 
 
-class AdaptiveAvgPool1d(Bridged, nn.AdaptiveAvgPool1d):
+class AdaptiveAvgPool1d(Called, torch.nn.AdaptiveAvgPool1d):
     """``torch.nn.AdaptiveAvgPool1d`` by :func:`halfulp.torch.adaptive_avg_pool1d`.
 
-    >>> import torch
     >>> AdaptiveAvgPool1d(2)(torch.tensor([[1.0, 2.0, 6.0]]))
     tensor([[1.5000, 4.0000]])
     """
 
-    _home, _function = functions, "adaptive_avg_pool1d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size)
+    _home, _function, _arguments = functions, "adaptive_avg_pool1d", ("output_size",)
 
 
-class AdaptiveAvgPool2d(Bridged, nn.AdaptiveAvgPool2d):
+class AdaptiveAvgPool2d(Called, torch.nn.AdaptiveAvgPool2d):
     """``torch.nn.AdaptiveAvgPool2d`` by :func:`halfulp.torch.adaptive_avg_pool2d`.
 
-    >>> import torch
     >>> AdaptiveAvgPool2d((1, None))(torch.arange(6.0).reshape(1, 2, 3))
     tensor([[[1.5000, 2.5000, 3.5000]]])
     """
 
-    _home, _function = functions, "adaptive_avg_pool2d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size)
+    _home, _function, _arguments = functions, "adaptive_avg_pool2d", ("output_size",)
 
 
-class AdaptiveAvgPool3d(Bridged, nn.AdaptiveAvgPool3d):
+class AdaptiveAvgPool3d(Called, torch.nn.AdaptiveAvgPool3d):
     """``torch.nn.AdaptiveAvgPool3d`` by :func:`halfulp.torch.adaptive_avg_pool3d`.
 
-    >>> import torch
     >>> AdaptiveAvgPool3d(1)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
 
-    _home, _function = functions, "adaptive_avg_pool3d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size)
+    _home, _function, _arguments = functions, "adaptive_avg_pool3d", ("output_size",)
 
 
-class AdaptiveMaxPool1d(Bridged, nn.AdaptiveMaxPool1d):
+class AdaptiveMaxPool1d(Called, torch.nn.AdaptiveMaxPool1d):
     """``torch.nn.AdaptiveMaxPool1d`` by :func:`halfulp.torch.adaptive_max_pool1d`.
 
-    >>> import torch
     >>> AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 2.0, 6.0]]))
     tensor([[2., 6.]])
     """
 
-    _home, _function = functions, "adaptive_max_pool1d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size, self.return_indices)
+    _home, _function, _arguments = functions, "adaptive_max_pool1d", ("output_size", "return_indices")
 
 
-class AdaptiveMaxPool2d(Bridged, nn.AdaptiveMaxPool2d):
+class AdaptiveMaxPool2d(Called, torch.nn.AdaptiveMaxPool2d):
     """``torch.nn.AdaptiveMaxPool2d`` by :func:`halfulp.torch.adaptive_max_pool2d`.
 
-    >>> import torch
     >>> AdaptiveMaxPool2d((1, None))(torch.arange(6.0).reshape(1, 2, 3))
     tensor([[[3., 4., 5.]]])
     """
 
-    _home, _function = functions, "adaptive_max_pool2d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size, self.return_indices)
+    _home, _function, _arguments = functions, "adaptive_max_pool2d", ("output_size", "return_indices")
 
 
-class AdaptiveMaxPool3d(Bridged, nn.AdaptiveMaxPool3d):
+class AdaptiveMaxPool3d(Called, torch.nn.AdaptiveMaxPool3d):
     """``torch.nn.AdaptiveMaxPool3d`` by :func:`halfulp.torch.adaptive_max_pool3d`.
 
-    >>> import torch
     >>> AdaptiveMaxPool3d(1)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.]]]])
     """
 
-    _home, _function = functions, "adaptive_max_pool3d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size, self.return_indices)
+    _home, _function, _arguments = functions, "adaptive_max_pool3d", ("output_size", "return_indices")
 
 
-class AvgPool1d(Bridged, nn.AvgPool1d):
+class AvgPool1d(Called, torch.nn.AvgPool1d):
     """``torch.nn.AvgPool1d`` by :func:`halfulp.torch.avg_pool1d`.
 
-    >>> import torch
     >>> AvgPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[2.5000, 2.5000]])
     """
 
     _home, _function = functions, "avg_pool1d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+    _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 
 
-class AvgPool2d(Bridged, nn.AvgPool2d):
+class AvgPool2d(Called, torch.nn.AvgPool2d):
     """``torch.nn.AvgPool2d`` by :func:`halfulp.torch.avg_pool2d`.
 
-    >>> import torch
     >>> AvgPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
     """
 
     _home, _function = functions, "avg_pool2d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-            self.divisor_override
-        )
+    _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
-class AvgPool3d(Bridged, nn.AvgPool3d):
+class AvgPool3d(Called, torch.nn.AvgPool3d):
     """``torch.nn.AvgPool3d`` by :func:`halfulp.torch.avg_pool3d`.
 
-    >>> import torch
     >>> AvgPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
 
     _home, _function = functions, "avg_pool3d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-            self.divisor_override
-        )
+    _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
-class Fold(Bridged, nn.Fold):
+class Fold(Called, torch.nn.Fold):
     """``torch.nn.Fold`` by :func:`halfulp.torch.fold`.
 
-    >>> import torch
     >>> Fold(3, 2)(torch.ones((4, 4)))
     tensor([[[1., 2., 1.],
              [2., 4., 2.],
              [1., 2., 1.]]])
     """
 
-    _home, _function = functions, "fold"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+    _home, _function, _arguments = functions, "fold", ("output_size", "kernel_size", "dilation", "padding", "stride")
 
 
 class GlobalAvgPool1d(Kept):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool1d`.
 
-    >>> import torch
     >>> GlobalAvgPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[2.6667]])
     """
@@ -200,7 +146,6 @@ class GlobalAvgPool1d(Kept):
 class GlobalAvgPool2d(Kept):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool2d`.
 
-    >>> import torch
     >>> GlobalAvgPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[1.5000]])
     """
@@ -214,7 +159,6 @@ class GlobalAvgPool2d(Kept):
 class GlobalAvgPool3d(Kept):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool3d`.
 
-    >>> import torch
     >>> GlobalAvgPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
@@ -228,7 +172,6 @@ class GlobalAvgPool3d(Kept):
 class GlobalLpPool1d(Kept):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool1d`.
 
-    >>> import torch
     >>> GlobalLpPool1d(p=2)(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[5.4772]])
     """
@@ -242,7 +185,6 @@ class GlobalLpPool1d(Kept):
 class GlobalLpPool2d(Kept):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool2d`.
 
-    >>> import torch
     >>> GlobalLpPool2d(p=2, keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[3.7417]])
     """
@@ -256,7 +198,6 @@ class GlobalLpPool2d(Kept):
 class GlobalLpPool3d(Kept):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool3d`.
 
-    >>> import torch
     >>> GlobalLpPool3d(p=2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[11.8322]]]])
     """
@@ -270,7 +211,6 @@ class GlobalLpPool3d(Kept):
 class GlobalMaxPool1d(Kept):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool1d`.
 
-    >>> import torch
     >>> GlobalMaxPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[5.]])
     """
@@ -284,7 +224,6 @@ class GlobalMaxPool1d(Kept):
 class GlobalMaxPool2d(Kept):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool2d`.
 
-    >>> import torch
     >>> GlobalMaxPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[3.]])
     """
@@ -298,7 +237,6 @@ class GlobalMaxPool2d(Kept):
 class GlobalMaxPool3d(Kept):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool3d`.
 
-    >>> import torch
     >>> GlobalMaxPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.]]]])
     """
@@ -312,7 +250,6 @@ class GlobalMaxPool3d(Kept):
 class GlobalMinPool1d(Kept):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool1d`.
 
-    >>> import torch
     >>> GlobalMinPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[1.]])
     """
@@ -326,7 +263,6 @@ class GlobalMinPool1d(Kept):
 class GlobalMinPool2d(Kept):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool2d`.
 
-    >>> import torch
     >>> GlobalMinPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[0.]])
     """
@@ -340,7 +276,6 @@ class GlobalMinPool2d(Kept):
 class GlobalMinPool3d(Kept):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool3d`.
 
-    >>> import torch
     >>> GlobalMinPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
@@ -351,108 +286,74 @@ class GlobalMinPool3d(Kept):
         self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
-class LPPool1d(Bridged, nn.LPPool1d):
+class LPPool1d(Called, torch.nn.LPPool1d):
     """``torch.nn.LPPool1d`` by :func:`halfulp.torch.lp_pool1d`.
 
-    >>> import torch
     >>> LPPool1d(kernel_size=2, norm_type=2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[4.1231, 3.6056]])
     """
 
-    _home, _function = functions, "lp_pool1d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+    _home, _function, _arguments = functions, "lp_pool1d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
-class LPPool2d(Bridged, nn.LPPool2d):
+class LPPool2d(Called, torch.nn.LPPool2d):
     """``torch.nn.LPPool2d`` by :func:`halfulp.torch.lp_pool2d`.
 
-    >>> import torch
     >>> LPPool2d(kernel_size=2, norm_type=2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 6.4807,  9.8995],
              [21.4009, 25.3377]]])
     """
 
-    _home, _function = functions, "lp_pool2d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+    _home, _function, _arguments = functions, "lp_pool2d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
-class LPPool3d(Bridged, nn.LPPool3d):
+class LPPool3d(Called, torch.nn.LPPool3d):
     """``torch.nn.LPPool3d`` by :func:`halfulp.torch.lp_pool3d`.
 
-    >>> import torch
     >>> LPPool3d(kernel_size=2, norm_type=2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[11.8322]]]])
     """
 
-    _home, _function = functions, "lp_pool3d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+    _home, _function, _arguments = functions, "lp_pool3d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
-class MaxPool1d(Bridged, nn.MaxPool1d):
+class MaxPool1d(Called, torch.nn.MaxPool1d):
     """``torch.nn.MaxPool1d`` by :func:`halfulp.torch.max_pool1d`.
 
-    >>> import torch
     >>> MaxPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[4., 3.]])
     """
 
     _home, _function = functions, "max_pool1d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
-class MaxPool2d(Bridged, nn.MaxPool2d):
+class MaxPool2d(Called, torch.nn.MaxPool2d):
     """``torch.nn.MaxPool2d`` by :func:`halfulp.torch.max_pool2d`.
 
-    >>> import torch
     >>> MaxPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 5.,  7.],
              [13., 15.]]])
     """
 
     _home, _function = functions, "max_pool2d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
-class MaxPool3d(Bridged, nn.MaxPool3d):
+class MaxPool3d(Called, torch.nn.MaxPool3d):
     """``torch.nn.MaxPool3d`` by :func:`halfulp.torch.max_pool3d`.
 
-    >>> import torch
     >>> MaxPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.]]]])
     """
 
     _home, _function = functions, "max_pool3d"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
 class MedianPool1d(Kept):
     """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool1d`.
 
-    >>> import torch
     >>> MedianPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[2.5000, 2.5000]])
     """
@@ -471,7 +372,6 @@ class MedianPool1d(Kept):
 class MedianPool2d(Kept):
     """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool2d`.
 
-    >>> import torch
     >>> MedianPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
@@ -491,7 +391,6 @@ class MedianPool2d(Kept):
 class MedianPool3d(Kept):
     """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool3d`.
 
-    >>> import torch
     >>> MedianPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
@@ -510,7 +409,6 @@ class MedianPool3d(Kept):
 class MinPool1d(Kept):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool1d`.
 
-    >>> import torch
     >>> MinPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[1., 2.]])
     """
@@ -530,7 +428,6 @@ class MinPool1d(Kept):
 class MinPool2d(Kept):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool2d`.
 
-    >>> import torch
     >>> MinPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 0.,  2.],
              [ 8., 10.]]])
@@ -551,7 +448,6 @@ class MinPool2d(Kept):
 class MinPool3d(Kept):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool3d`.
 
-    >>> import torch
     >>> MinPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
@@ -571,7 +467,6 @@ class MinPool3d(Kept):
 class ModePool1d(Kept):
     """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool1d`.
 
-    >>> import torch
     >>> ModePool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[1., 2.]])
     """
@@ -590,7 +485,6 @@ class ModePool1d(Kept):
 class ModePool2d(Kept):
     """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool2d`.
 
-    >>> import torch
     >>> ModePool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 0.,  2.],
              [ 8., 10.]]])
@@ -610,7 +504,6 @@ class ModePool2d(Kept):
 class ModePool3d(Kept):
     """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool3d`.
 
-    >>> import torch
     >>> ModePool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
@@ -629,7 +522,6 @@ class ModePool3d(Kept):
 class SmoothMaxPool1d(Kept):
     """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool1d`.
 
-    >>> import torch
     >>> SmoothMaxPool1d(2, beta=1.0)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[4.0486, 3.3133]])
     """
@@ -648,7 +540,6 @@ class SmoothMaxPool1d(Kept):
 class SmoothMaxPool2d(Kept):
     """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool2d`.
 
-    >>> import torch
     >>> SmoothMaxPool2d(2, beta=1.0)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[ 5.3314,  7.3314],
              [13.3314, 15.3314]]])
@@ -668,7 +559,6 @@ class SmoothMaxPool2d(Kept):
 class SmoothMaxPool3d(Kept):
     """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool3d`.
 
-    >>> import torch
     >>> SmoothMaxPool3d(2, beta=1.0)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.4583]]]])
     """
@@ -687,7 +577,6 @@ class SmoothMaxPool3d(Kept):
 class SumPool1d(Kept):
     """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool1d`.
 
-    >>> import torch
     >>> SumPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
     tensor([[5., 5.]])
     """
@@ -707,7 +596,6 @@ class SumPool1d(Kept):
 class SumPool2d(Kept):
     """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool2d`.
 
-    >>> import torch
     >>> SumPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
     tensor([[[10., 18.],
              [42., 50.]]])
@@ -728,7 +616,6 @@ class SumPool2d(Kept):
 class SumPool3d(Kept):
     """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool3d`.
 
-    >>> import torch
     >>> SumPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[28.]]]])
     """
@@ -745,10 +632,9 @@ class SumPool3d(Kept):
         )
 
 
-class Unfold(Bridged, nn.Unfold):
+class Unfold(Called, torch.nn.Unfold):
     """``torch.nn.Unfold`` by :func:`halfulp.torch.unfold`.
 
-    >>> import torch
     >>> Unfold(2)(torch.arange(9.0).reshape(1, 1, 3, 3))
     tensor([[[0., 1., 3., 4.],
              [1., 2., 4., 5.],
@@ -756,8 +642,4 @@ class Unfold(Bridged, nn.Unfold):
              [4., 5., 7., 8.]]])
     """
 
-    _home, _function = functions, "unfold"
-
-    def forward(self, input: Tensor) -> Any:
-        """The operator's value."""
-        return self._call(input, self.kernel_size, self.dilation, self.padding, self.stride)
+    _home, _function, _arguments = functions, "unfold", ("kernel_size", "dilation", "padding", "stride")
