@@ -64,12 +64,20 @@ REFUSED = {name: rule for name in USED for pattern, rule in REASONS.items() if r
 FUNCTIONS = {name: item.func for items in RUNNER._test_items.values() for name, item in items.items()}
 
 
-APART = "test_attention_4d_causal_fp16_expanded"
-"""Every node is rounded once to float16; the recorded answer was computed otherwise: two cells are one ulp off."""
+APART = {
+    # Every node is rounded once to float16; the recorded answer was computed otherwise: two cells are one ulp off.
+    "test_attention_4d_causal_fp16_expanded": (
+        r"Mismatched elements: 2 / 192(.|\n)*difference among violations: 0.000488"
+    ),
+    # The sum of these cells is 0; the recorded answer has what is left of other roundings.
+    "test_dft_inverse": r"Mismatched elements: 10 / 200(.|\n)*difference among violations: 1.90734",
+    "test_dft_inverse_opset19": r"Mismatched elements: 10 / 200(.|\n)*difference among violations: 1.90734",
+}
+"""Tests whose recorded answer is not the exact one, and how they fail."""
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", sorted(USED.keys() - REFUSED.keys() - {APART}))
+@pytest.mark.parametrize("name", sorted(USED.keys() - REFUSED.keys() - APART.keys()))
 def test_onnx_backend_test(name: str) -> None:
     try:
         result = FUNCTIONS[f"{name}_cpu"](None)
@@ -79,11 +87,10 @@ def test_onnx_backend_test(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_answer_of_other_roundings_is_an_ulp_away() -> None:
-    with pytest.raises(
-        AssertionError, match=r"Mismatched elements: 2 / 192(.|\n)*difference among violations: 0.000488"
-    ):
-        FUNCTIONS[f"{APART}_cpu"](None)
+@pytest.mark.parametrize("name", sorted(APART))
+def test_an_answer_of_other_roundings_is_near(name: str) -> None:
+    with pytest.raises(AssertionError, match=APART[name]):
+        FUNCTIONS[f"{name}_cpu"](None)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))

@@ -432,3 +432,16 @@ def test_small_types_are_not_computed_in_O9() -> None:
     arguments = [np.ones(2, np.float32), np.ones((), np.float32), np.array(1, ml_dtypes.float8_e4m3fn)]
     with pytest.raises(ModelError, match="zero point: must be 0 for a float type"):
         halfulp.onnx.load(node_model("QuantizeLinear", arguments)).run(arguments)
+
+
+def test_inputs_of_a_body_hide_values_around_it() -> None:
+    """ONNX forbids it, exporters do it, and ONNX Runtime takes the inner value."""
+    proto = model(
+        """m (int64 n, float[2] x) => (float[2] y) <bool yes = {1}> {
+            y = Loop(n, yes, x) <body = b (int64 i, bool c, float[2] x) => (bool on, float[2] next) {
+                next = Add(x, x)
+                on = Identity(c)
+            }>
+        }"""
+    )
+    assert halfulp.onnx.load(proto)(np.array(3), np.array([1, 2], np.float32)).tolist() == [8, 16]

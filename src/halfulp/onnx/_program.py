@@ -182,14 +182,17 @@ def steps_of(
 
 
 def _subgraph(graph: onnx.GraphProto, scope: Scope, outer: set[str], node: Node) -> Subgraph:
-    """A graph attribute; names of the surrounding graph may be used in it, and not defined a second time."""
+    """A graph attribute; names of the surrounding graph may be used in it, and not be computed a second time.
+
+    Its inputs and constants may have names of the surrounding graph, which they hide: exporters write such loops.
+    """
     constants = constants_of(graph, scope, node.loaded)
     node.loaded += sum(array.nbytes for array in constants.values())
     inputs = tuple(value.name for value in graph.input if value.name not in constants)
     own = [*constants, *inputs]
-    if len(set(own)) != len(own) or outer & set(own):
+    if len(set(own)) != len(own):
         raise node.refusal(f"names {own} of a subgraph", "every name must be defined once", "O4")
-    return _closed(graph.node, inputs, constants, tuple(v.name for v in graph.output), scope, outer, node)
+    return _closed(graph.node, inputs, constants, tuple(v.name for v in graph.output), scope, outer - set(own), node)
 
 
 def _closed(
