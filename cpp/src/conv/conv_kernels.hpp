@@ -21,10 +21,13 @@ struct ProductKernels {
   Index rows;     // how many rows a matrix call has
   Index vectors;  // the most vectors a panel has
 
-  // Matrix: c[r * stride + j] += sum_k row[r][offset[k]] * panel[k * n + j], n = (index + 1) * width columns.
+  // Matrix: c[r * stride + j] += sum_k row[r][offset[k]] * panel[k * n + j], n = (index + 1) * width columns. Narrow
+  // panels leave registers for more rows: `tall` has tall_rows of them, at least `rows` and at most kMaxRows.
   using Matrix = void (*)(const S* const* row, const Index* offset, const S* panel, Index depth, S* c, Index stride,
                           Index plane, bool first);
   Matrix matrix[kMaxPanelVectors];
+  Matrix tall[kMaxPanelVectors];
+  Index tall_rows[kMaxPanelVectors];
 
   // Stencil: c[m * stride + i] += sum_k weight[k * (index + 1) + m] * cells[offset[k] + i] for n values i (n is rounded
   // up to whole vectors), m in [0, index].

@@ -137,7 +137,7 @@ template <class T, class S>
 void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index positions = static_cast<Index>(cells.size());
-  const Index padded = ceil_div(positions, products_.rows) * products_.rows;
+  const Index padded = positions + kMaxRows - 1;  // the last rows of the last block are computed in vain
   work.stride = odd_lines<S>(chunk.width);
   work.sums.at_least(padded * work.stride * (twofold_ ? 2 : 1));
   const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
@@ -164,7 +164,7 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
       else if (s + 1 < p_.sources.size()) work.ahead = cells_of(s + 1, n, group, tile, 0, step);
       else work.ahead = cells_of_next_task(work, step);
       if (s + 1 == p_.sources.size() && first + step >= p_.channels) work.ahead_out = outputs_of(work, chunk, n);
-      const Index calls = ceil_div(count * taps_, kBlockDepth) * (chunk.end - chunk.begin) * (padded / products_.rows);
+      const Index calls = ceil_div(count * taps_, kBlockDepth) * (chunk.end - chunk.begin) * (padded / kMaxRows);
       work.ahead.share(calls);
       work.ahead_out.share(calls);
       for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
@@ -181,21 +181,22 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
 template <class T, class S>
 void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets,
                                       Index depth, bool first) {
-  const Index padded = static_cast<Index>(work.rows.size());
+  const Index padded = static_cast<Index>(work.rows.size()), positions = padded - kMaxRows + 1;
   S* column = work.sums.at_least(1);
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
-    const auto matrix = products_.matrix[panel.width / products_.width - 1];
+    const auto matrix = products_.tall[panel.width / products_.width - 1];
+    const Index rows = products_.tall_rows[panel.width / products_.width - 1];
     Ahead<S> next_panel;  // of filters that are too many to stay near
     if (chunk.width * depth_ * static_cast<Index>(sizeof(S)) > kNearBytes) {
       const bool last = i + 1 == chunk.end;
       const Panel& next = panels_[static_cast<std::size_t>(last ? chunk.begin : i + 1)];
       const Index k = last ? first_k + depth : first_k;
       next_panel = {packed_data_ + next.packed + k * next.width, 0, std::min(depth, depth_ - k) * next.width, 1};
-      next_panel.share(padded / products_.rows);
+      next_panel.share(ceil_div(positions, rows));
     }
-    for (Index r = 0; r < padded; r += products_.rows) {
+    for (Index r = 0; r < positions; r += rows) {
       matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride,
              padded * work.stride, first);
       work.ahead.fetch();

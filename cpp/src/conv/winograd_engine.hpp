@@ -95,6 +95,10 @@ class PatchEngine {
   Index block_stride(const PatchBlock& block, Index width) const { return odd_lines<double>(block.count * width); }
   // Transformed cells: value i of patch b * rows + r, channel c, is at i * cell_stride + (b * channels + c) * rows + r.
   Index cell_stride(const Workspace& work) const { return odd_lines<double>(work.patches * channels_); }
+  // Sums: value i of patch p is at i * sum_stride + p * width; a block of rows may reach beyond the last patch.
+  Index sum_stride(const Workspace& work, Index width) const {
+    return odd_lines<double>((work.patches + kMaxRows - 1) * width);
+  }
   Index line_stride() const { return odd_lines<double>(4 * group_patches_ + 2 + 40); }
 
   const GatherProblem<T>& p_;

@@ -10,19 +10,22 @@ template <class T>
 void PatchEngine<T>::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
                                const double* filters) {
   const Index lane = products_.rows, width = panel.width, patches = work.patches;
-  const Index value_sums = odd_lines<double>(patches * width);
+  const Index value_sums = sum_stride(work, width);
   double* const sums = work.sums.at_least(kPatchValues * value_sums);
-  const auto matrix = products_.matrix[width / products_.width - 1];
+  const auto matrix = products_.tall[width / products_.width - 1];
+  const Index rows = products_.tall_rows[width / products_.width - 1];
   Index offsets[kPatchDepth];
   for (Index c = 0; c < block.count; ++c) offsets[c] = c * lane;
+  const double* patch[kPatchGroup + 2 * kMaxRows];  // the last ones again for the last rows of the last block
   for (Index value = 0; value < kPatchValues; ++value) {
-    const double* cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
-    for (Index first = 0; first < patches; first += lane, cells += channels_ * lane) {
-      const double* rows[kMaxRows];
-      for (Index r = 0; r < lane; ++r) rows[r] = cells + r;
-      matrix(rows, offsets, filters + value * block_stride(block, width), block.count,
-             sums + value * value_sums + first * width, width, 0, block.number == 0);
+    const double* const cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
+    for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
+      const Index q = std::min(p, patches - 1);
+      patch[p] = cells + q / lane * channels_ * lane + q % lane;
     }
+    for (Index first = 0; first < patches; first += rows)
+      matrix(patch + first, offsets, filters + value * block_stride(block, width), block.count,
+             sums + value * value_sums + first * width, width, 0, block.number == 0);
   }
 }
 
@@ -33,7 +36,7 @@ void PatchEngine<T>::finish(Workspace& work, const PatchPanel& panel) {
   const double* sums = work.sums.at_least(1);
   double* const outputs = work.outputs.at_least(positions * stride);
   for (Index p = 0; p < patches; ++p, sums += width)
-    patch_.outputs(sums, odd_lines<double>(patches * width), width, outputs + p * 4 * stride, patches * 4 * stride,
+    patch_.outputs(sums, sum_stride(work, width), width, outputs + p * 4 * stride, patches * 4 * stride,
                    stride);
   double* const turned = work.turned.at_least(width * turned_stride);
   products_.transpose(outputs, stride, positions, width, turned, turned_stride);

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
-#include "simd/vector.hpp"
+#include "simd/doubles.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -16,10 +15,17 @@ inline V filled(lane_type<V> x) {
   return splat<lane_type<V>>(x);
 }
 
+// Whether multiply_add rounds once.
+#if defined(HALFULP_ISA_avx512) || defined(HALFULP_ISA_avx2)
+inline constexpr bool kFused = true;
+#else
+inline constexpr bool kFused = false;
+#endif
+
 // Without fused instructions the product is rounded: of two widened floats it is exact, so that the bits are the same;
-// they differ in `fast` mode alone.
+// they differ in `fast` mode alone. Arguments by value: GCC keeps sums that are passed by reference in memory.
 template <class V>
-inline V multiply_add(const V& a, const V& b, const V& c) {
+inline V multiply_add(V a, V b, V c) {
 #if defined(HALFULP_ISA_avx512)
   if constexpr (sizeof(a[0]) == 8)
     return reinterpret<V>(_mm512_fmadd_pd(reinterpret<__m512d>(a), reinterpret<__m512d>(b), reinterpret<__m512d>(c)));
@@ -53,23 +59,24 @@ inline Vector<double> product_error(const Vector<double>& a, const Vector<double
 #endif
 }
 
-// |x|, also of infinities and NaN
-inline Vector<double> magnitude(const Vector<double>& x) {
-  return reinterpret<Vector<double>>(reinterpret<Vector<std::int64_t>>(x) &
-                                     splat(std::numeric_limits<std::int64_t>::max()));
-}
 // max(|x|, most), or `most` where x is NaN
 inline Vector<double> larger_magnitude(const Vector<double>& x, const Vector<double>& most) {
   return max_first(most, magnitude(x));
 }
 
-// The block of a matrix product that stays in registers.
-#if defined(HALFULP_ISA_avx512)
-inline constexpr int kRows = 8, kVectors = 3;
+// The block of a matrix product that stays in registers: at most so many vectors, and rows for that many vectors.
+#if defined(HALFULP_ISA_avx512) || defined(__aarch64__)
+inline constexpr int kVectors = 3;
+template <int Vectors>
+inline constexpr int kRows = 8;
 #elif defined(HALFULP_ISA_avx2)
-inline constexpr int kRows = 4, kVectors = 3;
+inline constexpr int kVectors = 3;
+template <int Vectors>
+inline constexpr int kRows = Vectors == 1 ? 8 : Vectors == 2 ? 6 : 4;
 #else
-inline constexpr int kRows = 4, kVectors = 2;
+inline constexpr int kVectors = 2;
+template <int Vectors>
+inline constexpr int kRows = Vectors == 1 ? 6 : 4;
 #endif
 
 }  // namespace

@@ -10,13 +10,17 @@ namespace {
 template <class S>
 inline constexpr Index kTransposeBlock = 8;
 
+// A larger square, of whole cache lines: none is written in two parts. 0 if there is none.
+template <class S>
+inline constexpr Index kTransposeLine = 0;
+
 template <class S>
 void transpose_block(const S* in, Index in_stride, S* out, Index out_stride) {
   for (Index i = 0; i < kTransposeBlock<S>; ++i)
     for (Index j = 0; j < kTransposeBlock<S>; ++j) out[j * out_stride + i] = in[i * in_stride + j];
 }
 
-#if defined(__AVX512F__)
+#if defined(HALFULP_ISA_avx512)
 
 // The masked forms with all lanes: GCC 12 warns about an undefined value inside its own unmasked ones.
 inline constexpr __mmask8 kAll = 0xff;
@@ -41,8 +45,10 @@ void transpose_block<double>(const double* in, Index in_stride, double* out, Ind
   }
 }
 
-// Sixteen floats are a cache line: none is written in two parts.
-inline void transpose_sixteen(const float* in, Index in_stride, float* out, Index out_stride) {
+template <>
+inline constexpr Index kTransposeLine<float> = 16;
+
+inline void transpose_lines(const float* in, Index in_stride, float* out, Index out_stride) {
   constexpr __mmask16 all = 0xffff;
   __m512 pairs[16], quads[16];
   for (int i = 0; i < 16; i += 2) {

@@ -139,22 +139,6 @@ void dot(const typename Sum::Scalar* values, const typename Sum::Scalar* cells, 
   }
 }
 
-// Blocks of whole cache lines where there are such, and what is left of rows and columns.
-template <class S>
-Index transpose_lines(const S*, Index, Index, Index, S*, Index, Index& done) {
-  return done = 0;
-}
-#if defined(__AVX512F__)
-Index transpose_lines(const float* in, Index in_stride, Index rows, Index columns, float* out, Index out_stride,
-                      Index& done) {
-  done = columns / 16 * 16;
-  for (Index j = 0; j < done; j += 16)
-    for (Index i = 0; i + 16 <= rows; i += 16)
-      transpose_sixteen(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
-  return rows / 16 * 16;
-}
-#endif
-
 // In square blocks, so that reads and writes both stay within a few cache lines.
 template <class S>
 void transpose_rest(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
@@ -167,13 +151,21 @@ void transpose_rest(const S* in, Index in_stride, Index rows, Index columns, S* 
     for (Index i = j < whole_columns ? whole_rows : 0; i < rows; ++i) out[j * out_stride + i] = in[i * in_stride + j];
 }
 
+// Blocks of whole cache lines where there are such, then what is left of rows and columns.
 template <class S>
 void transpose(const S* in, Index in_stride, Index rows, Index columns, S* out, Index out_stride) {
-  Index done_columns = 0;
-  const Index done_rows = transpose_lines(in, in_stride, rows, columns, out, out_stride, done_columns);
-  transpose_rest(in + done_rows * in_stride, in_stride, rows - done_rows, done_columns, out + done_rows, out_stride);
-  transpose_rest(in + done_columns, in_stride, rows, columns - done_columns, out + done_columns * out_stride,
-                 out_stride);
+  constexpr Index line = kTransposeLine<S>;
+  if constexpr (line > 0) {
+    const Index line_rows = rows / line * line, line_columns = columns / line * line;
+    for (Index j = 0; j < line_columns; j += line)
+      for (Index i = 0; i < line_rows; i += line)
+        transpose_lines(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+    transpose_rest(in + line_rows * in_stride, in_stride, rows - line_rows, line_columns, out + line_rows, out_stride);
+    in += line_columns;
+    out += line_columns * out_stride;
+    columns -= line_columns;
+  }
+  transpose_rest(in, in_stride, rows, columns, out, out_stride);
 }
 
 // A NaN or an infinity times zero is NaN, and stays.
@@ -192,16 +184,25 @@ bool finite(const S* x, Index n) {
   return sum == 0;
 }
 
-template <class Sum, int Rows, int Vectors>
+template <class Sum, int Vectors>
 constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
   using S = typename Sum::Scalar;
   conv::ProductKernels<S> table{};
   table.width = kWidth<Vector<S>>;
-  table.rows = Rows;
+  table.rows = kRows<kVectors>;
   table.vectors = Vectors;
-  table.matrix[0] = matrix<Sum, Rows, 1>;
-  if constexpr (Vectors > 1) table.matrix[1] = matrix<Sum, Rows, 2>;
-  if constexpr (Vectors > 2) table.matrix[2] = matrix<Sum, Rows, 3>;
+  const auto add = [&]<int Count>(std::integral_constant<int, Count>) {
+    if constexpr (Count <= Vectors) {
+      // Twofold sums take two registers each, and more for their errors.
+      constexpr int tall = std::is_same_v<Sum, TwofoldSum> ? kRows<kVectors> : kRows<Count>;
+      table.matrix[Count - 1] = matrix<Sum, kRows<kVectors>, Count>;
+      table.tall[Count - 1] = matrix<Sum, tall, Count>;
+      table.tall_rows[Count - 1] = tall;
+    }
+  };
+  add(std::integral_constant<int, 1>{});
+  add(std::integral_constant<int, 2>{});
+  add(std::integral_constant<int, 3>{});
   table.stencil[0] = stencil<Sum, 1>;
   table.stencil[1] = stencil<Sum, 2>;
   table.stencil[2] = stencil<Sum, 3>;

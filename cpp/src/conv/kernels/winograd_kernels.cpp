@@ -1,5 +1,6 @@
 // The transforms of convolution by patches for one instruction set.
 #include "conv/winograd_kernels.hpp"
+#include "simd/deinterleave.hpp"
 #include "simd/products.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -49,32 +50,27 @@ inline void transform_values(const Doubles* m, int step, Doubles* out) {
                         multiply_add(all(kNear2 * kNear / kNearScale), near_difference, m[5 * step]));
 }
 
-#if defined(__AVX512F__)
-// Eight patches at a time. Cells 4 and 5 of a patch are cells 0 and 1 of the next.
+// A vector of patches at a time. Cells 4 and 5 of a patch are cells 0 and 1 of the next.
 void split_line(const double* line, Index n, double* out, Index plane) {
-  const __m512i evens = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
-  const __m512i odds = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-  const auto even = [&](__m512d a, __m512d b) { return _mm512_permutex2var_pd(a, evens, b); };
-  const auto odd = [&](__m512d a, __m512d b) { return _mm512_permutex2var_pd(a, odds, b); };
-  for (Index p = 0; p <= n; p += 8, line += 32) {
-    const __m512d a = _mm512_loadu_pd(line), b = _mm512_loadu_pd(line + 8), c = _mm512_loadu_pd(line + 16),
-                  d = _mm512_loadu_pd(line + 24);
-    const __m512d even_low = even(a, b), even_high = even(c, d), odd_low = odd(a, b), odd_high = odd(c, d);
-    const __m512d cells[4] = {even(even_low, even_high), even(odd_low, odd_high), odd(even_low, even_high),
-                              odd(odd_low, odd_high)};
-    const auto first_lanes = [](Index count) { return static_cast<__mmask8>(count >= 8 ? 0xff : (1 << count) - 1); };
-    const __mmask8 here = first_lanes(n - p);
-    const auto before = static_cast<__mmask8>(first_lanes(n + 1 - p) & (p == 0 ? 0xfe : 0xff));
-    for (int j = 0; j < 4; ++j) _mm512_mask_storeu_pd(out + j * plane + p, here, cells[j]);
-    for (int j = 0; j < 2; ++j) _mm512_mask_storeu_pd(out + (j + 4) * plane + p - 1, before, cells[j]);
+  constexpr Index width = kWidth<Doubles>;
+  const auto store_some = [](double* to, const Doubles& v, Index count) {
+    if (count >= width) store(to, v);
+    else if (count > 0) store_first(to, v, count);
+  };
+  for (Index p = 0; p <= n; p += width, line += 4 * width) {
+    const Doubles a = load(line), b = load(line + width), c = load(line + 2 * width), d = load(line + 3 * width);
+    const Doubles even_low = even<double>(a, b), even_high = even<double>(c, d);
+    const Doubles odd_low = odd<double>(a, b), odd_high = odd<double>(c, d);
+    const Doubles cells[4] = {even<double>(even_low, even_high), even<double>(odd_low, odd_high),
+                              odd<double>(even_low, even_high), odd<double>(odd_low, odd_high)};
+    for (int j = 0; j < 4; ++j) store_some(out + j * plane + p, cells[j], n - p);
+    for (int j = 0; j < 2; ++j) {
+      double* const before = out + (j + 4) * plane + p;
+      if (p > 0) store_some(before - 1, cells[j], n + 1 - p);
+      else store_some(before, shifted_by_one<double>(cells[j], cells[j]), n < width - 1 ? n : width - 1);
+    }
   }
 }
-#else
-void split_line(const double* line, Index n, double* out, Index plane) {
-  for (Index p = 0; p < n; ++p)
-    for (int j = 0; j < kPatchSide; ++j) out[j * plane + p] = line[4 * p + j];
-}
-#endif
 
 void patch_columns(double* lines, Index stride, Index n, double* split, Index plane, double* squares) {
   for (Index x = 0; x < 4 * n + 2; x += kWidth<Doubles>) {
@@ -195,11 +191,7 @@ void patch_weigh(const double* squares, Index plane, Index n, const double* weig
 }  // namespace
 
 const PatchKernels& patch_kernels() {
-#if defined(__AVX2__) || defined(__AVX512F__)  // multiply_add rounds once
-  constexpr double cell_roundings = 4, tap_roundings = 4, value_roundings = 8;
-#else
-  constexpr double cell_roundings = 8, tap_roundings = 6, value_roundings = 10;
-#endif
+  constexpr double cell_roundings = kFused ? 4 : 8, tap_roundings = kFused ? 4 : 6, value_roundings = kFused ? 8 : 10;
   static constexpr PatchKernels table{cell_roundings, tap_roundings, value_roundings, patch_columns, patch_rows,
                                       patch_filters,  patch_outputs, patch_weigh};
   return table;
