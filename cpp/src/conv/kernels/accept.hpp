@@ -15,8 +15,8 @@ Index count_of(const std::uint8_t* flags, Index n) {
   return count;
 }
 
-// Vectors of floats from two vectors of doubles each. `step(i, at)` handles elements i and on of n: at(x, half) loads one
-// of the two vectors at x + i, with zeros beyond n; at.exists is true in the lanes of floats that there are.
+// Vectors of floats from two vectors of doubles each. `step(i, at)` handles elements i and on of n: at(x, half) loads
+// one of the two vectors at x, with zeros beyond n; at.exists is true in the lanes of floats that there are.
 using FloatBits = Vector<std::int32_t>;
 inline constexpr Index kFloats = kLanes<float>;
 
@@ -73,7 +73,8 @@ Index accept_floats(const double* value, const conv::Acceptance& given, float* o
   return count_of(bad, a.n);
 }
 
-// Half types, whose rounding is a loop that the compiler makes vectors of. `given` is copied because a store to `bad` could, for all the compiler knows, change it.
+// Half types, whose rounding is a loop that the compiler makes vectors of. `given` is copied because a store to `bad`
+// could, for all the compiler knows, change it.
 template <class T, int Sources>
 Index accept_sources(const double* __restrict value, const conv::Acceptance& given, T* __restrict out,
                      std::uint8_t* __restrict bad) {
