@@ -15,19 +15,21 @@
 
 namespace halfulp::conv {
 
-inline constexpr Index kWeightTile = 256;  // positions whose products are staged together
+inline constexpr Index kWeightTile = 256;     // positions of a sample that are staged together
+inline constexpr Index kWeightStaged = 400;   // positions of several samples, where planes are small
 inline constexpr Index kDotTile = 2048;
 inline constexpr Index kWeightBlock = 128;
 inline constexpr Index kWeightSlabBytes = 192 << 10;
 inline constexpr Index kWeightSumBytes = 512 << 10;
-inline constexpr Index kTaskPanels = 3;
+inline constexpr Index kTaskPanels = 6;
 
 template <class T, class S>
 struct WeightWorkspace {
   SlabPlan plan;
+  Index planned = -1;  // the tile of the plan
   Buffer<S, true> slab;
   Buffer<S> lines, panel, sums, totals, high, low;
-  Buffer<double> floors;
+  Buffer<double> floors, sizes;
   Buffer<T> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;
@@ -45,6 +47,22 @@ struct WeightTask {
   Index group, first_out, outs, first_in, ins;
 };
 
+// A weight of a task's input channel.
+struct Weight {
+  Index out, tap;
+};
+
+// Samples [first, first + count) that are staged together.
+struct Samples {
+  Index first, count;
+};
+
+// Lines of a tile that differ only in their index along the last axis but one.
+inline Index level_lines(const Tile& tile) {
+  const int axes = tile.count.size();
+  return axes > 1 ? std::max<Index>(1, tile.count[axes - 2]) : 1;
+}
+
 template <class T, class S>
 class WeightEngine {
  public:
@@ -56,41 +74,52 @@ class WeightEngine {
 
  private:
   void make_tasks();
+  Tile plan(Workspace& work, Index tile) const;
   void prepare(Workspace& work, const WeightTask& task, bool any_tile);
-  void measure_inputs(Workspace& work, Index first, Index count, const S* slab, const SlabLayout& layout);
+  void measure_inputs(Workspace& work, Index first, Index count, Index cells, const S* slab, const SlabLayout& layout);
   void measure_outputs(Workspace& work, Index out, const S* line, Index n);
   void run_task(Workspace& work, const WeightTask& task);
   // weight_sums.hpp
-  void load_outputs(Workspace& work, const WeightTask& task, Index n, const Tile& tile, Index line);
-  void matrix_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile);
+  void load_outputs(Workspace& work, const WeightTask& task, const Samples& samples, const Tile& tile, Index line);
+  void stage_inputs(Workspace& work, const WeightTask& task, const Samples& samples, Index first, Index count);
+  void matrix_tile(Workspace& work, const WeightTask& task, const Samples& samples, const Tile& tile);
   void dot_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile);
+  void add_dots(Workspace& work, const Tile& tile, const S* values, const S* slab, Index line, S* sums);
   // weight_finish.hpp
   void finish(Workspace& work, const WeightTask& task);
-  void collect(Workspace& work, const WeightTask& task, Index in, Index tap);
-  void finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap);
-  void finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap);
+  template <class Place>
+  void finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+                  const Place& place);
+  template <class Place>
+  void finish_correct(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+                      const Place& place);
+  void add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const;
+  T resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact) const;
   // The row of the sums that belongs to an input channel of the task and a tap: stagings fill whole groups of rows.
   Index row_of(const Workspace& work, Index in, Index tap) const {
     const Index staged = ceil_div(work.step * taps_, products_.rows) * products_.rows;
     return in / work.step * staged + in % work.step * taps_ + tap;
   }
   double find_exact_limit() const;
-  Index filter_offset(Index tap) const;
 
   const Geometry& g_;
   const Planes<const T>& inputs_;
   const Planes<const T>& outputs_;
   const Filters<T>& out_;
   const ConvKernels& kernels_;
+  const WeightKernels& weight_;
   const ProductKernels<S>& products_;
   const bool correct_, twofold_, dot_;
+  const bool lanes_;  // whether dot products are sums of all lines of a tile in lanes of doubles
   const WeightTerms<T> terms_;
   const Gather& gather_;
   const Tiling tiling_;
   const Index taps_;
-  Index flush_ = 1;  // tiles whose products are summed before they are added to the totals
+  Index together_ = 1;  // samples of a tile
+  Index flush_ = 1;     // tiles whose products are summed before they are added to the totals
   double additions_ = 0, gamma_ = 0;
   std::vector<WeightTask> tasks_;
+  std::vector<Index> tap_offsets_;  // in the result, last axis fastest
   ExactLimit exact_;
 };
 
@@ -103,19 +132,32 @@ WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>
       outputs_(outputs),
       out_(out),
       kernels_(kernels),
+      weight_(select_weight_kernels()),
       products_(product_kernels<S>(kernels, mode)),
       correct_(mode != Mode::fast),
       twofold_(mode == Mode::twofold),
       dot_(2 * geometry.out_channels < products_.width),
+      lanes_(dot_ && mode == Mode::wide && std::is_same_v<S, double>),
       terms_(geometry, inputs, outputs, kernels),
       gather_(terms_.gather()),
       tiling_(gather_, dot_ ? kDotTile : kWeightTile),
       taps_(tap_count(gather_)) {
+  for (Index tap = 0; tap < taps_; ++tap) {
+    Index offset = 0, rest = tap;
+    for (std::size_t axis = gather_.size(); axis-- > 0;) {
+      const Index size = static_cast<Index>(gather_[axis].tap.size());
+      offset += rest % size * out_.spatial[axis];
+      rest /= size;
+    }
+    tap_offsets_.push_back(offset);
+  }
   const Tile tile = tiling_.tile(0);  // the largest
   const Index run = std::max<Index>(1, tile.count[tile.count.size() - 1]);
-  const Index commits = dot_ ? tiling_.largest() / run : ceil_div(tiling_.largest(), kWeightBlock);
-  const Index inner = dot_ ? ceil_div(run, products_.width) + products_.width : kWeightBlock;
-  const Index tiles = g_.batch * tiling_.count();
+  if (!dot_) together_ = std::clamp<Index>(kWeightStaged / std::max<Index>(1, tiling_.largest()), 1, g_.batch + 1);
+  const Index runs = tiling_.largest() / run, level = lanes_ ? level_lines(tile) : 1;
+  const Index commits = dot_ ? ceil_div(runs, level) : ceil_div(together_ * tiling_.largest(), kWeightBlock);
+  const Index inner = dot_ ? level * ceil_div(run, products_.width) + products_.width : kWeightBlock;
+  const Index tiles = ceil_div(g_.batch, together_) * tiling_.count();
   flush_ = std::max<Index>(1, static_cast<Index>(std::sqrt(static_cast<double>(tiles) / static_cast<double>(commits))));
   if (twofold_) flush_ = std::max<Index>(1, tiles);  // twofold sums have precision to spare
   additions_ = static_cast<double>(inner + flush_ * commits + ceil_div(tiles, flush_) + 2);
@@ -154,10 +196,19 @@ void WeightEngine<T, S>::run() {
                        [&](Workspace& work, Index i) { run_task(work, tasks_[static_cast<std::size_t>(i)]); });
 }
 
+// The plan of a tile serves all tasks; where there is one tile, it is made once.
+template <class T, class S>
+Tile WeightEngine<T, S>::plan(Workspace& work, Index number) const {
+  const Tile tile = tiling_.tile(number);
+  if (work.planned != number) work.plan.plan(gather_, tile, dot_);
+  work.planned = number;
+  return tile;
+}
+
 template <class T, class S>
 void WeightEngine<T, S>::prepare(Workspace& work, const WeightTask& task, bool any_tile) {
-  if (any_tile) work.plan.plan(gather_, tiling_.tile(0), dot_);  // no tile has a larger slab
-  const Index slab_bytes = std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S));
+  if (any_tile) plan(work, 0);  // no tile has a larger slab
+  const Index slab_bytes = std::max<Index>(1, together_ * work.plan.cells()) * static_cast<Index>(sizeof(S));
   work.step = std::clamp<Index>(kWeightSlabBytes / slab_bytes, 1, task.ins);
   work.width = ceil_div(task.outs, products_.width) * products_.width;
   work.plane = dot_ ? products_.width * task.outs * task.ins * taps_
@@ -177,11 +228,10 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
   S* const totals = work.totals.at_least(1);
   Index waiting = 0;
   for (Index i = 0; i < tiles; ++i) {
-    const Tile tile = tiling_.tile(i);
-    work.plan.plan(gather_, tile, dot_);
-    for (Index n = 0; n < g_.batch; ++n) {
+    const Tile tile = plan(work, i);
+    for (Index n = 0; n < g_.batch; n += together_) {
       if (dot_) dot_tile(work, task, n, tile);
-      else matrix_tile(work, task, n, tile);
+      else matrix_tile(work, task, {n, std::min(together_, g_.batch - n)}, tile);
       if (twofold_ || ++waiting < flush_) continue;
       for (Index j = 0; j < work.plane; ++j) totals[j] += sums[j], sums[j] = S(-0.0);
       waiting = 0;
@@ -204,11 +254,10 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
 // The channels' sizes, found on the way: sums of squares; or, for twofold sums, the inputs' largest magnitudes and the
 // outputs' sums of magnitudes. Cells that several tiles stage count several times, which only loosens the bound.
 template <class T, class S>
-void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, const S* slab,
+void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, Index cells, const S* slab,
                                         const SlabLayout& layout) {
   if constexpr (std::is_same_v<S, double>) {
     if (!correct_) return;
-    const Index cells = work.plan.cells();
     for (Index c = 0; c < count; ++c) {
       double& size = work.input_size[static_cast<std::size_t>(first + c)];
       if (layout.channels_inside) {

@@ -5,108 +5,108 @@
 
 namespace halfulp::conv {
 
-template <class T, class S>
-Index WeightEngine<T, S>::filter_offset(Index tap) const {
-  Index offset = 0;
-  for (std::size_t axis = gather_.size(); axis-- > 0;) {
-    const Index size = static_cast<Index>(gather_[axis].tap.size());
-    offset += tap % size * out_.spatial[axis];
-    tap /= size;
-  }
-  return offset;
-}
-
+// Row by row: the output channels of an input channel and a tap; or, of dot products, the taps of a pair of channels.
 template <class T, class S>
 void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
-  T* const rounded = work.rounded.at_least(task.outs);
-  for (Index in = 0; in < task.ins; ++in) {
-    for (Index tap = 0; tap < taps_; ++tap) {
-      collect(work, task, in, tap);
-      if constexpr (std::is_same_v<S, double>) {
-        if (correct_) finish_correct(work, task, in, tap);
-        else finish_fast(work, task, in, tap);
-      } else {
-        finish_fast(work, task, in, tap);
-      }
-      const Index first = task.group * g_.out_channels + task.first_out;
-      T* const out = out_.data + first * out_.out + (task.first_in + in) * out_.in + filter_offset(tap);
-      for (Index m = 0; m < task.outs; ++m) out[m * out_.out] = rounded[m];
-    }
-  }
-}
-
-// The sums of one input channel and tap for all output channels of the task.
-template <class T, class S>
-void WeightEngine<T, S>::collect(Workspace& work, const WeightTask& task, Index in, Index tap) {
-  S* const high = work.high.at_least(task.outs);
-  S* const low = work.low.at_least(task.outs);
+  const Index longest = std::max(task.outs, taps_), first = task.group * g_.out_channels + task.first_out;
+  T* const rounded = work.rounded.at_least(longest);
+  S* const high = work.high.at_least(longest);
+  S* const low = work.low.at_least(longest);
   const S* const sums = work.sums.at_least(1);
+  const auto target = [&](Index m, Index in) { return out_.data + (first + m) * out_.out + (task.first_in + in) * out_.in; };
   if (!dot_) {
-    const S* const row = sums + row_of(work, in, tap) * work.width;
-    std::copy_n(row, task.outs, high);
-    if (twofold_) std::copy_n(row + work.plane, task.outs, low);
+    for (Index in = 0; in < task.ins; ++in) {
+      for (Index tap = 0; tap < taps_; ++tap) {
+        const S* const row = sums + row_of(work, in, tap) * work.width;
+        std::copy_n(row, task.outs, high);
+        if (twofold_) std::copy_n(row + work.plane, task.outs, low);
+        finish_row(work, task, task.outs, in, work.output_size.data(), [&](Index m) { return Weight{m, tap}; });
+        T* const out = target(0, in) + tap_offsets_[static_cast<std::size_t>(tap)];
+        for (Index m = 0; m < task.outs; ++m) out[m * out_.out] = rounded[m];
+      }
+    }
     return;
   }
+  double* const sizes = work.sizes.at_least(taps_);
   for (Index m = 0; m < task.outs; ++m) {
-    const S* const lanes = sums + ((m * task.ins + in) * taps_ + tap) * products_.width;
-    if constexpr (std::is_same_v<S, double>) {
-      if (twofold_) {
-        TwoDoubles total{0, 0};
-        for (Index lane = 0; lane < products_.width; ++lane) {
-          const TwoDoubles sum = two_sum(total.high, lanes[lane]);
-          total = {sum.high, total.low + sum.low};
-        }
-        for (Index lane = 0; lane < products_.width; ++lane) total.low += lanes[work.plane + lane];
-        high[m] = total.high;
-        low[m] = total.low;
-        continue;
-      }
+    std::fill_n(sizes, taps_, work.output_size[static_cast<std::size_t>(m)]);
+    for (Index in = 0; in < task.ins; ++in) {
+      for (Index tap = 0; tap < taps_; ++tap)
+        add_lanes(work, sums + ((m * task.ins + in) * taps_ + tap) * products_.width, high[tap], low[tap]);
+      finish_row(work, task, taps_, in, sizes, [&](Index tap) { return Weight{m, tap}; });
+      for (Index tap = 0; tap < taps_; ++tap)
+        target(m, in)[tap_offsets_[static_cast<std::size_t>(tap)]] = rounded[tap];
     }
-    high[m] = lanes[0];
-    for (Index lane = 1; lane < products_.width; ++lane) high[m] += lanes[lane];
   }
 }
 
-// A sum that is not finite is formed again: an infinity may have met a zero that is no term, in the padding or beside
-// the staged cells.
 template <class T, class S>
-void WeightEngine<T, S>::finish_fast(Workspace& work, const WeightTask& task, Index in, Index tap) {
+void WeightEngine<T, S>::add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const {
+  if constexpr (std::is_same_v<S, double>) {
+    if (twofold_) {
+      TwoDoubles total{0, 0};
+      for (Index lane = 0; lane < products_.width; ++lane) {
+        const TwoDoubles sum = two_sum(total.high, lanes[lane]);
+        total = {sum.high, total.low + sum.low};
+      }
+      for (Index lane = 0; lane < products_.width; ++lane) total.low += lanes[work.plane + lane];
+      high = total.high;
+      low = total.low;
+      return;
+    }
+  }
+  high = lanes[0];
+  for (Index lane = 1; lane < products_.width; ++lane) high += lanes[lane];
+}
+
+// Rounds `count` sums of one input channel; `place` tells which weight each of them is. In fast mode, a sum that is not
+// finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the staged cells.
+template <class T, class S>
+template <class Place>
+void WeightEngine<T, S>::finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+                                    const Place& place) {
+  if constexpr (std::is_same_v<S, double>) {
+    if (correct_) return finish_correct(work, task, count, in, sizes, place);
+  }
   const S* const sums = work.high.at_least(1);
   T* const out = work.rounded.at_least(1);
-  store_fast(sums, task.outs, out);
-  for (Index m = 0; m < task.outs; ++m)
-    if (!std::isfinite(sums[m]))
-      out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, static_cast<double>(sums[m]),
-                              false);
+  store_fast(sums, count, out);
+  for (Index i = 0; i < count; ++i)
+    if (!std::isfinite(sums[i])) out[i] = resolve(task, in, place(i), static_cast<double>(sums[i]), false);
 }
 
 template <class T, class S>
-void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task, Index in, Index tap) {
+T WeightEngine<T, S>::resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact) const {
+  return terms_.resolve(task.group, task.first_out + weight.out, task.first_in + in, weight.tap, value, exact);
+}
+
+template <class T, class S>
+template <class Place>
+void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task, Index count, Index in,
+                                        const double* sizes, const Place& place) {
   const double reach = work.input_size[static_cast<std::size_t>(in)];
-  const double* const sizes = work.output_size.data();
   // Zeros are never accepted as they are, for padding may have given them their sign.
   const double terms = static_cast<double>(g_.batch) * static_cast<double>(position_count(gather_)) + 2;
-  double* const floors = work.floors.at_least(task.outs);
-  std::fill_n(floors, task.outs, twofold_ ? terms * 0x1p-1070 : 0x1p-300);
-  Acceptance a{task.outs, {sizes, nullptr}, {reach, 0}, 0, -0.0, floors, gamma_, exact_.now()};
+  double* const floors = work.floors.at_least(count);
+  std::fill_n(floors, count, twofold_ ? terms * 0x1p-1070 : 0x1p-300);
+  Acceptance a{count, {sizes, nullptr}, {reach, 0}, 0, -0.0, floors, gamma_, exact_.now()};
   double* const high = work.high.at_least(1);
   T* const out = work.rounded.at_least(1);
-  std::uint8_t* const bad = work.bad.at_least(task.outs);
-  Index count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
-  work.seen += task.outs;
-  work.undecided += count;
+  std::uint8_t* const bad = work.bad.at_least(count);
+  Index undecided = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+  work.seen += count;
+  work.undecided += undecided;
   if (work.undecided >= 64 && work.undecided * 16 > work.seen && !exact_.known()) {
     exact_.find([&] { return find_exact_limit(); });
     a.exact = exact_.now();
-    count = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+    undecided = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
   }
-  if (count == 0 && work.finite) return;
-  for (Index m = 0; m < task.outs; ++m) {
-    if (bad[m] == 0 && work.finite) continue;
-    const bool exact = reach == 0 || sizes[m] == 0 || reach * sizes[m] < a.exact;
-    const double value = twofold_ ? high[m] + work.low.at_least(1)[m] : high[m];
-    if (bad[m] != 0 || !std::isfinite(value))
-      out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, value, exact);
+  if (undecided == 0 && work.finite) return;
+  for (Index i = 0; i < count; ++i) {
+    if (bad[i] == 0 && work.finite) continue;
+    const bool exact = reach == 0 || sizes[i] == 0 || reach * sizes[i] < a.exact;
+    const double value = twofold_ ? high[i] + work.low.at_least(1)[i] : high[i];
+    if (bad[i] != 0 || !std::isfinite(value)) out[i] = resolve(task, in, place(i), value, exact);
   }
 }
 

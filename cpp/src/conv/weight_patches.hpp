@@ -1,4 +1,4 @@
-// Weight products of 3 x 3 kernels by patches (weight_patch_kernels.hpp): a quarter of the products, but larger
+// Weight products of 3 x 3 kernels by patches (weight_kernels.hpp): a quarter of the products, but larger
 // rounding errors, so that more sums stay undecided; where they become too many, or something is infinite or NaN, the
 // engine refuses and another must do the work.
 //
@@ -82,7 +82,7 @@ class WeightPatchEngine {
   const Filters<T>& out_;
   const ConvKernels& kernels_;
   const PatchKernels& patch_;
-  const WeightPatchKernels& weight_;
+  const WeightKernels& weight_;
   const ProductKernels<double>& products_;
   const WeightTerms<T> terms_;
   const Index rows_, columns_, patches_;  // patches along the axes, and all of the batch
@@ -118,7 +118,7 @@ WeightPatchEngine<T>::WeightPatchEngine(const Geometry& geometry, const Planes<c
       out_(out),
       kernels_(kernels),
       patch_(select_patch_kernels()),
-      weight_(select_weight_patch_kernels()),
+      weight_(select_weight_kernels()),
       products_(kernels.wide),
       terms_(geometry, inputs, outputs, kernels),
       rows_(ceil_div(geometry.axes[0].output, kPatchOutputs)),

@@ -5,35 +5,64 @@
 
 namespace halfulp::conv {
 
-// The tile's outputs, one line per output channel; each run along the last axis starts `line` elements after the one
-// before, and is followed by zeros.
+// The tile's outputs, one line per output channel, sample after sample; each run along the last axis starts `line`
+// elements after the one before, and is followed by zeros.
 template <class T, class S>
-void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, Index n, const Tile& tile, Index line) {
+void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, const Samples& samples, const Tile& tile,
+                                      Index line) {
   const auto load = load_kernel<T, S>(kernels_);
   const int last = tile.count.size() - 1;
   const Index run = tile.count[last];
-  const Index runs = tile.positions() / run;
-  S* out = work.lines.at_least(task.outs * runs * line);
+  const Index runs = tile.positions() / run, length = samples.count * runs * line;
+  S* out = work.lines.at_least(task.outs * length);
   for (Index m = 0; m < task.outs; ++m) {
     const Index channel = task.group * g_.out_channels + task.first_out + m;
-    const T* const data = outputs_.data + n * outputs_.batch + channel * outputs_.channel;
-    for (Index i = 0; i < runs; ++i, out += line) {
-      Index rest = i, offset = tile.first[last] * outputs_.spatial.back();
-      for (int axis = last - 1; axis >= 0; --axis) {
-        offset += (tile.first[axis] + rest % tile.count[axis]) * outputs_.spatial[static_cast<std::size_t>(axis)];
-        rest /= tile.count[axis];
+    const T* data = outputs_.data + samples.first * outputs_.batch + channel * outputs_.channel;
+    for (Index n = 0; n < samples.count; ++n, data += outputs_.batch) {
+      for (Index i = 0; i < runs; ++i, out += line) {
+        Index rest = i, offset = tile.first[last] * outputs_.spatial.back();
+        for (int axis = last - 1; axis >= 0; --axis) {
+          offset += (tile.first[axis] + rest % tile.count[axis]) * outputs_.spatial[static_cast<std::size_t>(axis)];
+          rest /= tile.count[axis];
+        }
+        load(data + offset, outputs_.spatial.back(), run, out);
+        std::fill(out + run, out + line, S(0));
       }
-      load(data + offset, outputs_.spatial.back(), run, out);
-      std::fill(out + run, out + line, S(0));
     }
-    measure_outputs(work, m, out - runs * line, runs * line);
+    measure_outputs(work, m, out - length, length);
   }
 }
 
+// Stages `count` input channels of the samples, and lists where the kernel finds positions and rows.
 template <class T, class S>
-void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile) {
-  const Index positions = tile.positions();
-  load_outputs(work, task, n, tile, tile.count[tile.count.size() - 1]);
+void WeightEngine<T, S>::stage_inputs(Workspace& work, const WeightTask& task, const Samples& samples, Index first,
+                                      Index count) {
+  const Index cells = work.plan.cells();
+  const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
+  const SlabLayout layout = SlabLayout::of(samples.count * cells, count, inside);
+  S* const slab = work.slab.at_least((ceil_div(samples.count * cells, 16) + 1) * 16 * count);
+  const Index channel = task.group * g_.in_channels + task.first_in + first;
+  Stager<T, S> stager(kernels_, work.plan, inputs_);
+  work.offsets.clear();
+  for (Index n = 0; n < samples.count; ++n) {
+    const Index begin = n * cells * layout.cell;
+    stager.stage(inputs_.data + (samples.first + n) * inputs_.batch + channel * inputs_.channel, count, layout,
+                 slab + begin);
+    for (const Index cell : work.plan.position_cells()) work.offsets.push_back(begin + cell * layout.cell);
+  }
+  work.rows.clear();
+  for (Index c = 0; c < count; ++c)
+    for (const Index cell : work.plan.tap_cells()) work.rows.push_back(slab + c * layout.channel + cell * layout.cell);
+  // The kernel takes whole groups of rows; sums of the rows that fill up the last group are never looked at.
+  while (static_cast<Index>(work.rows.size()) % products_.rows != 0) work.rows.push_back(work.rows.back());
+  measure_inputs(work, first, count, samples.count * cells, slab, layout);
+}
+
+template <class T, class S>
+void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, const Samples& samples,
+                                     const Tile& tile) {
+  const Index positions = samples.count * tile.positions();
+  load_outputs(work, task, samples, tile, tile.count[tile.count.size() - 1]);
   // Panels of up to `vectors` vectors of columns, one after the other.
   S* const panels = work.panel.at_least(positions * work.width);
   const Index most = products_.vectors * products_.width;
@@ -44,24 +73,8 @@ void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, In
     for (Index m = columns; m < width; ++m)
       for (Index i = 0; i < positions; ++i) panel[i * width + m] = S(0);
   }
-  const Index cells = work.plan.cells();
-  const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
-  Stager<T, S> stager(kernels_, work.plan, inputs_);
   for (Index first = 0; first < task.ins; first += work.step) {
-    const Index count = std::min(work.step, task.ins - first);
-    const SlabLayout layout = SlabLayout::of(cells, count, inside);
-    S* const slab = work.slab.at_least((ceil_div(cells, 16) + 1) * 16 * count);
-    const Index channel = task.group * g_.in_channels + task.first_in + first;
-    stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, count, layout, slab);
-    work.offsets.clear();
-    for (const Index cell : work.plan.position_cells()) work.offsets.push_back(cell * layout.cell);
-    work.rows.clear();
-    for (Index c = 0; c < count; ++c)
-      for (const Index cell : work.plan.tap_cells())
-        work.rows.push_back(slab + c * layout.channel + cell * layout.cell);
-    // The kernel takes whole groups of rows; sums of the rows that fill up the last group are never looked at.
-    while (static_cast<Index>(work.rows.size()) % products_.rows != 0) work.rows.push_back(work.rows.back());
-    measure_inputs(work, first, count, slab, layout);
+    stage_inputs(work, task, samples, first, std::min(work.step, task.ins - first));
     S* const sums = work.sums.at_least(1) + row_of(work, first, 0) * work.width;
     for (Index k = 0; k < positions; k += kWeightBlock) {
       const Index depth = std::min(kWeightBlock, positions - k);
@@ -80,26 +93,44 @@ template <class T, class S>
 void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile) {
   const Index run = tile.count[tile.count.size() - 1];
   const Index line = ceil_div(run, products_.width) * products_.width;
-  const Index runs = tile.positions() / run;
-  load_outputs(work, task, n, tile, line);
-  const S* const lines = work.lines.at_least(1);
-  const std::vector<Index>& cells = work.plan.position_cells();
-  const std::vector<Index>& taps = work.plan.tap_cells();
-  const Index width = products_.width;
-  S* const slab = work.slab.at_least(work.plan.cells() + 4 * width);
+  load_outputs(work, task, {n, 1}, tile, line);
+  const SlabLayout layout = SlabLayout::of(work.plan.cells(), 1, false);
+  S* const slab = work.slab.at_least(work.plan.cells() + 4 * products_.width);
   Stager<T, S> stager(kernels_, work.plan, inputs_);
   for (Index c = 0; c < task.ins; ++c) {
     const Index channel = task.group * g_.in_channels + task.first_in + c;
-    stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1,
-                 SlabLayout::of(work.plan.cells(), 1, false), slab);
-    measure_inputs(work, c, 1, slab, SlabLayout::of(work.plan.cells(), 1, false));
+    stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1, layout, slab);
+    measure_inputs(work, c, 1, work.plan.cells(), slab, layout);
     for (Index m = 0; m < task.outs; ++m) {
-      S* const sums = work.sums.at_least(1) + (m * task.ins + c) * taps_ * width;
-      for (Index t = 0; t < taps_; t += kMaxDotTaps)
-        for (Index i = 0; i < runs; ++i)
-          products_.dot(lines + (m * runs + i) * line, slab + cells[static_cast<std::size_t>(i * run)], taps.data() + t,
-                        std::min<Index>(kMaxDotTaps, taps_ - t), line, sums + t * width, work.plane);
+      const S* const values = work.lines.at_least(1) + m * (tile.positions() / run) * line;
+      add_dots(work, tile, values, slab, line, work.sums.at_least(1) + (m * task.ins + c) * taps_ * products_.width);
     }
+  }
+}
+
+// The products of the tile's lines with the cells of each tap: level by level, where a level holds the lines that differ
+// in their index along the last axis but one, or line by line.
+template <class T, class S>
+void WeightEngine<T, S>::add_dots(Workspace& work, const Tile& tile, const S* values, const S* slab, Index line,
+                                  S* sums) {
+  const std::vector<Index>& cells = work.plan.position_cells();
+  const std::vector<Index>& taps = work.plan.tap_cells();
+  const Index run = tile.count[tile.count.size() - 1], runs = tile.positions() / run;
+  const Index width = products_.width, level = level_lines(tile);
+  for (Index first = 0; first < runs; first += lanes_ ? level : 1) {
+    const Index begin = cells[static_cast<std::size_t>(first * run)];
+    if constexpr (std::is_same_v<S, double>) {
+      if (lanes_) {
+        const Index step = level > 1 ? cells[static_cast<std::size_t>((first + 1) * run)] - begin : 0;
+        const DotLines part{values + first * line, line, slab + begin, step, level, line};
+        for (Index t = 0; t < taps_; t += kMostDotTaps)
+          weight_.dot(part, taps.data() + t, std::min(kMostDotTaps, taps_ - t), sums + t * width);
+        continue;
+      }
+    }
+    for (Index t = 0; t < taps_; t += kMaxDotTaps)
+      products_.dot(values + first * line, slab + begin, taps.data() + t, std::min<Index>(kMaxDotTaps, taps_ - t), line,
+                    sums + t * width, work.plane);
   }
 }
 

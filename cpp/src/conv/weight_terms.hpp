@@ -6,7 +6,7 @@
 
 #include "conv/resolve.hpp"
 #include "conv/stage.hpp"
-#include "conv/weight_patch_kernels.hpp"
+#include "conv/weight_kernels.hpp"
 
 namespace halfulp::conv {
 
@@ -72,7 +72,7 @@ class WeightTerms {
     constexpr Index most = 512;
     poll_interrupts();
     const auto load = load_kernel<T, double>(kernels_);
-    const auto add = select_weight_patch_kernels().add_twofold;
+    const auto add = select_weight_kernels().add_twofold;
     double a[most], b[most], lanes[3 * kTwofoldLanes] = {};
     Index waiting = 0, steps = 0;
     const auto flush = [&] {

@@ -1,4 +1,4 @@
-// Transforms of the weight product by patches: the transpose of winograd_kernels.hpp. Along one axis
+// Inner loops of the weight product: sums in lanes, and transforms by patches. Those are the transpose of winograd_kernels.hpp. Along one axis
 //   taps = G' ((B cells) * (A' outputs)),
 // summed over patches before G' is applied. A' has the powers of the points, G' also the divisions of the
 // interpolation. The bounds stand in docs/explanation/error-bounds-convolution.md.
@@ -11,8 +11,24 @@ namespace halfulp::conv {
 
 inline constexpr Index kTwofoldLanes = 8;
 
-// Vectors of output channels; n is a multiple of the vectors' width.
-struct WeightPatchKernels {
+inline constexpr Index kMostDotTaps = 9;
+
+// Lines that are multiplied with cells, tap by tap: line i starts at values + i * value_stride and meets the cells from
+// cells + offset[t] + i * cell_stride on. All have n values, a multiple of the vectors' width.
+struct DotLines {
+  const double* values;
+  Index value_stride;
+  const double* cells;
+  Index cell_stride;
+  Index lines, n;
+};
+
+struct WeightKernels {
+  // c[t * width + lane] += the sum over lines and values i of values[i] * cells[offset[t] + i], lanes of i kept apart, for
+  // at most kMostDotTaps taps.
+  void (*dot)(const DotLines& lines, const Index* offset, Index taps, double* c);
+
+  // Below: vectors of output channels; n is a multiple of the vectors' width.
   // How many roundings an output, a sum can pass through in its transform, both axes together.
   double output_roundings, sum_roundings;
 
@@ -33,6 +49,6 @@ struct WeightPatchKernels {
 }  // namespace halfulp::conv
 
 namespace halfulp {
-using conv::WeightPatchKernels;
-HALFULP_KERNEL_TABLE(WeightPatchKernels, weight_patch_kernels)
+using conv::WeightKernels;
+HALFULP_KERNEL_TABLE(WeightKernels, weight_kernels)
 }  // namespace halfulp

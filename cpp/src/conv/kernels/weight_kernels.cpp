@@ -1,5 +1,5 @@
-// The transforms of the weight product by patches for one instruction set.
-#include "conv/weight_patch_kernels.hpp"
+// The inner loops of the weight product for one instruction set.
+#include "conv/weight_kernels.hpp"
 
 #include "conv/winograd_kernels.hpp"
 #include "simd/products.hpp"
@@ -12,6 +12,31 @@ using conv::kPatchOutputs, conv::kPatchTaps, conv::kPatchValues, conv::kPointPro
 using Doubles = Vector<double>;
 
 inline Doubles all(double x) { return filled<Doubles>(x); }
+
+template <int Taps>
+void dot_taps(const conv::DotLines& given, const Index* offset, double* c) {
+  const conv::DotLines at = given;
+  Doubles sums[Taps];
+  const double* cells[Taps];
+  for (int t = 0; t < Taps; ++t) sums[t] = all(-0.0), cells[t] = at.cells + offset[t];
+  for (Index line = 0; line < at.lines; ++line) {
+    const double* const values = at.values + line * at.value_stride;
+    const Index begin = line * at.cell_stride;
+    for (Index i = 0; i < at.n; i += kWidth<Doubles>) {
+      const Doubles y = load(values + i);
+      for (int t = 0; t < Taps; ++t) sums[t] = multiply_add(y, load(cells[t] + begin + i), sums[t]);
+    }
+  }
+  for (int t = 0; t < Taps; ++t) store(c + t * kWidth<Doubles>, load(c + t * kWidth<Doubles>) + sums[t]);
+}
+
+template <int Most = static_cast<int>(conv::kMostDotTaps)>
+void dot_lines(const conv::DotLines& lines, const Index* offset, Index taps, double* c) {
+  if constexpr (Most > 1) {
+    if (taps < Most) return dot_lines<Most - 1>(lines, offset, taps, c);
+  }
+  dot_taps<Most>(lines, offset, c);
+}
 
 // A': from four outputs, `step` apart, to six values.
 inline void transform_outputs(const Doubles* y, int step, Doubles* out) {
@@ -119,13 +144,13 @@ void add_twofold(const double* a, const double* b, Index n, double* lanes) {
 
 }  // namespace
 
-const WeightPatchKernels& weight_patch_kernels() {
+const WeightKernels& weight_kernels() {
 #if defined(__AVX2__) || defined(__AVX512F__)  // multiply_add rounds once
   constexpr double output_roundings = 4, sum_roundings = 8;
 #else
   constexpr double output_roundings = 8, sum_roundings = 10;
 #endif
-  static constexpr WeightPatchKernels table{output_roundings, sum_roundings, patch_values, patch_taps, add_twofold};
+  static constexpr WeightKernels table{dot_lines<>,  output_roundings, sum_roundings, patch_values, patch_taps, add_twofold};
   return table;
 }
 
