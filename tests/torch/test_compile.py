@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import halfulp.torch as ht
 from halfulp.conformance.build import small
@@ -94,6 +96,16 @@ def test_export_keeps_our_operators(case: Case) -> None:
     targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     assert any(target.startswith("halfulp.") for target in targets), targets
     assert torch.equal(program.module()(*inputs), case.function(*inputs))
+
+
+def test_a_replaced_model_goes_through_aotinductor(tmp_path: Path) -> None:
+    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(64, 5), nn.SiLU()).eval()
+    ht.replace(model, everything=True)
+    x = torch.randn(2, 3, 8, 8)
+    program = torch.export.export(model, (x,))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    assert torch.equal(torch._inductor.aoti_load_package(path)(x), model(x))
 
 
 def test_export_with_a_dynamic_batch() -> None:

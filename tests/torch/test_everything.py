@@ -202,6 +202,17 @@ def test_compiled_models_give_the_same_bits_and_gradients() -> None:
     assert all(torch.equal(a.grad, b.grad) for a, b in pairs)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", ["SiLU", "Hardswish", "Hardsigmoid", "ELU", "Mish"])
+def test_activations_with_an_inplace_argument_are_ours_in_traced_models(name: str, inplace: bool) -> None:
+    layers = [nn.Linear(4, 5), getattr(nn, name)(inplace=inplace)]
+    model, x = nn.Sequential(*layers), torch.randn(30, 4)
+    ht.replace(model, everything=True)
+    program = torch.export.export(model, (x,))
+    assert torch.equal(program.module()(x), model(x))
+    assert torch.equal(torch.compile(model, fullgraph=True, backend="aot_eager")(x), model(x))
+
+
 def test_autocast_computes_convolutions_in_its_type() -> None:
     model, x = made()
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -13,7 +13,9 @@ void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
   S* const high = work.high.at_least(longest);
   S* const low = work.low.at_least(longest);
   const S* const sums = work.sums.at_least(1);
-  const auto target = [&](Index m, Index in) { return out_.data + (first + m) * out_.out + (task.first_in + in) * out_.in; };
+  const auto target = [&](Index m, Index in) {
+    return out_.data + (first + m) * out_.out + (task.first_in + in) * out_.in;
+  };
   if (!dot_) {
     for (Index in = 0; in < task.ins; ++in) {
       for (Index tap = 0; tap < taps_; ++tap) {

@@ -1,4 +1,5 @@
-// Inner loops of the weight product: sums in lanes, and transforms by patches. Those are the transpose of winograd_kernels.hpp. Along one axis
+// Inner loops of the weight product: sums in lanes, and transforms by patches. The transforms are the transposes of
+// those in winograd_kernels.hpp. Along one axis
 //   taps = G' ((B cells) * (A' outputs)),
 // summed over patches before G' is applied. A' has the powers of the points, G' also the divisions of the
 // interpolation. The bounds stand in docs/explanation/error-bounds-convolution.md.
@@ -10,7 +11,6 @@
 namespace halfulp::conv {
 
 inline constexpr Index kTwofoldLanes = 8;
-
 inline constexpr Index kMostDotTaps = 9;
 
 // Lines that are multiplied with cells, tap by tap: line i starts at values + i * value_stride and meets the cells from
@@ -24,12 +24,12 @@ struct DotLines {
 };
 
 struct WeightKernels {
-  // c[t * width + lane] += the sum over lines and values i of values[i] * cells[offset[t] + i], lanes of i kept apart, for
-  // at most kMostDotTaps taps.
+  // c[t * width + lane] += the sum over lines and values i of values[i] * cells[offset[t] + i], lanes of i kept apart,
+  // for at most kMostDotTaps taps.
   void (*dot)(const DotLines& lines, const Index* offset, Index taps, double* c);
 
-  // Below: vectors of output channels; n is a multiple of the vectors' width.
-  // How many roundings an output, a sum can pass through in its transform, both axes together.
+  // The transforms work on vectors of output channels; n is a multiple of the vectors' width. How many
+  // roundings an output, a sum can pass through in its transform, both axes together.
   double output_roundings, sum_roundings;
 
   // Transforms the outputs of one patch: output (i, j) of n channels lies at outputs + i * row_stride + j * stride, and

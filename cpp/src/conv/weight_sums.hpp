@@ -108,8 +108,8 @@ void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index
   }
 }
 
-// The products of the tile's lines with the cells of each tap: level by level, where a level holds the lines that differ
-// in their index along the last axis but one, or line by line.
+// The products of the tile's lines with the cells of each tap: line by line, or level by level. A level holds the lines
+// that differ in their index along the last axis but one.
 template <class T, class S>
 void WeightEngine<T, S>::add_dots(Workspace& work, const Tile& tile, const S* values, const S* slab, Index line,
                                   S* sums) {

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from halfulp.torch._covered import BY_FUNCTION, EXACT, GATHERS, OURS
+from halfulp.torch._covered import BY_FUNCTION, EXACT, GATHERS, INPLACE_AT, OURS
 from halfulp.torch._tensors import own
 
 _Mode: Any = TorchFunctionMode
@@ -32,9 +32,11 @@ class Watched(_Mode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if is_compiling():
             function = BY_FUNCTION.get(func)
-            if function is None or not _floats(args) or "inplace" in kwargs:
+            if function is None or not _floats(args):
                 return func(*args, **kwargs)
-            return function(*args, **kwargs)
+            at = INPLACE_AT.get(func, len(args))
+            inplace = kwargs.pop("inplace", False) if at >= len(args) else args[at]
+            return called(function, (*args[:at], *args[at + 1 :]), kwargs, inplace)
         name = _name(func)
         function = OURS.get(name)
         if function is None and name.endswith("_") and name[:-1] in OURS and _floats(args):
@@ -96,6 +98,11 @@ def _floats(args: Any) -> bool:
         if isinstance(argument, fx.Proxy) or (isinstance(argument, Tensor) and argument.is_floating_point()):
             return True
     return False
+
+
+def called(function: Any, args: Any, kwargs: Any, inplace: bool) -> Any:
+    """Our function, in place or not."""
+    return _written_back(function, args, kwargs) if inplace else function(*args, **kwargs)
 
 
 def _written_back(function: Any, args: Any, kwargs: Any) -> Any:

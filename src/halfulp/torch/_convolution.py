@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.errors import HalfulpError
 from halfulp.kernels._convolution import Call, call_of
@@ -21,6 +22,8 @@ from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define, to_front
 from halfulp.torch._tensors import as_array, as_tensor, direct, empty, in_format_of
+
+_base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
 
 
 class Convolution(ABC):
@@ -77,11 +80,12 @@ class Convolution(ABC):
 
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None, *parameters: Any) -> Tensor:
         """The value, by the shortest way that the tensors allow."""
-        if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
-            return self._dispatched(x, w, b, parameters)
         if not direct(x, w, b):
             return self._dispatched(x, w, b, parameters)
         try:
+            if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
+                differentiable: Tensor = EagerConvolution.apply(self, parameters, x, w, b)
+                return differentiable
             record = self.record(parameters)
             return in_format_of(x, record(self._array(x), self._array(w), self._array(b)))
         except HalfulpError as error:
@@ -227,6 +231,34 @@ class Convolution(ABC):
         g, x = _channels(to_front(g, axes[0], size)), _channels(to_front(x, axes[1], size))
         output = self.weight_cotangent(g, x, [size * shape[0], *shape[1:]], *self._grouped(parameters, size))
         return output.unflatten(0, (size, -1)), 0
+
+
+class EagerConvolution(_base):  # type: ignore[misc]
+    """The direct way with a gradient: no dispatcher between a layer and its kernels."""
+
+    @staticmethod
+    def forward(ctx: Any, family: Convolution, parameters: tuple[Any, ...], x: Tensor, w: Tensor, b: Any) -> Tensor:
+        ctx.family, ctx.parameters = family, parameters
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x, w)
+        return family._value_cpu(x, w, b, *parameters)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None) -> Any:
+        if g is None:
+            return (None,) * 5
+        family, parameters, (x, w) = ctx.family, ctx.parameters, ctx.saved_tensors
+        needs = ctx.needs_input_grad[2:]
+        batched = torch._C._functorch.is_legacy_batchedtensor(g)
+        if not direct(g) or batched or torch.is_grad_enabled():
+            return None, None, *family._value_backward(Context((x, w, None), parameters, needs), g)
+        return (
+            None,
+            None,
+            family._input_cpu(g, w, x.shape, *parameters) if needs[0] else None,
+            family._weight_cpu(g, x, w.shape, *parameters) if needs[1] else None,
+            _sum_cpu(g) if needs[2] else None,
+        )
 
 
 def _channels(tensor: Any) -> Any:

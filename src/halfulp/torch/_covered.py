@@ -8,6 +8,7 @@ of these is not covered, and reported by name.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from halfulp import torch as _package
 from halfulp.torch._sums import broadcast
 
-__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "OURS"]
+__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "OURS"]
 
 ours: Any = _package
 _torch: Any = torch
@@ -354,11 +355,23 @@ def _by_function() -> dict[Any, Any]:
     """The same by function object, which is what ``torch.compile`` can look up."""
     table: dict[Any, Any] = {}
     for name, function in OURS.items():
-        for home in (torch, torch.nn.functional, Tensor, torch.special):
+        for home in (torch, torch.nn.functional, Tensor, torch.special, _torch._C._nn):
             for spelled in (name, f"__{name}__"):
                 if hasattr(home, spelled):
                     table[getattr(home, spelled)] = function
     return table
 
 
+def _inplace_at() -> dict[Any, int]:
+    """A function of PyTorch with an argument ``inplace`` -> the position of that argument, which ours does not have."""
+    table: dict[Any, int] = {}
+    for function in BY_FUNCTION:
+        if isinstance(function, FunctionType):
+            names = function.__code__.co_varnames[: function.__code__.co_argcount]
+            if "inplace" in names:
+                table[function] = names.index("inplace")
+    return table
+
+
 BY_FUNCTION = _by_function()
+INPLACE_AT = _inplace_at()

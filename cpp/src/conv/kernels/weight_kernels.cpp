@@ -150,7 +150,8 @@ const WeightKernels& weight_kernels() {
 #else
   constexpr double output_roundings = 8, sum_roundings = 10;
 #endif
-  static constexpr WeightKernels table{dot_lines<>,  output_roundings, sum_roundings, patch_values, patch_taps, add_twofold};
+  static constexpr WeightKernels table{dot_lines<>,  output_roundings, sum_roundings,
+                                       patch_values, patch_taps,       add_twofold};
   return table;
 }
 
