@@ -68,3 +68,67 @@ def test_a_module_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "nowhere")
     assert done.returncode == 2
     assert "--declare nowhere: No module named 'nowhere'" in done.stderr
+
+
+DOT = """
+from dataclasses import dataclass
+import numpy as np
+import halfulp as hu
+
+@dataclass(frozen=True, repr=False)
+class DotRows(hu.Operator):
+    arity, required, input_names = 2, 2, ("input", "weight")
+    base_name = name = "dot_rows"
+
+    def output_shape(self, *shapes):
+        return shapes[0][:-1]
+
+class DotRule:
+    def forward(op, inputs):
+        return np.asarray((inputs[0] * inputs[1]).sum(-1), dtype=object)
+
+    def jvp(op, primals, tangents):
+        (x, w), (dx, dw) = primals, tangents
+        pairs = [(a, b) for a, b in ((dx, w), (x, dw)) if a is not None and b is not None]
+        return sum(DotRule.forward(op, pair) for pair in pairs)
+
+    def vjp(op, primals, cotangent):
+        x, w = primals
+        return cotangent[..., None] * w, cotangent[..., None] * x
+
+hu.spec.register(DotRows, DotRule)
+draw = hu.Draw(lambda choose: (DotRows(), ((choose((1, 2)), 3),) * 2))
+hu.declare(DotRows, kind="bilinear", curvature="bilinear", draw=draw, ranks=())
+"""
+USE = """
+import dot, jax, numpy as np, torch
+import halfulp as hu, halfulp.jax as hj, halfulp.torch as ht
+
+x = np.arange(6.0, dtype="float32").reshape(2, 3)
+plain, tensors, arrays = (f.functions(dot.DotRows).dot_rows for f in (hu, ht, hj))
+print(hu.hvp(lambda x: hu.ops.sum(plain(x, x)), (x,), (np.ones_like(x),)).tolist())
+t = torch.tensor(x, requires_grad=True)
+(g,) = torch.autograd.grad(tensors(t, t).sum(), t, create_graph=True)
+print(torch.autograd.grad(g.sum(), t)[0].tolist())
+loss = lambda x: arrays(x, x).sum()
+print(jax.jvp(jax.grad(loss), (jax.numpy.asarray(x),), (jax.numpy.ones((2, 3)),))[1].tolist())
+w = torch.tensor(x)
+(g,) = torch.autograd.grad(tensors(t, w).sum(), t)
+print(g.tolist() == x.tolist())
+"""
+
+
+def test_a_bilinear_operator_has_second_derivatives_in_every_layer(tmp_path: Path) -> None:
+    (tmp_path / "dot.py").write_text(DOT, encoding="utf-8")
+    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "dot", "--cases", "10", "--jobs", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(tmp_path, "-c", USE)
+    assert done.stdout.splitlines() == [str([[2.0] * 3] * 2)] * 3 + ["True"], done.stdout + done.stderr
+
+
+def test_a_rule_with_other_parameters_is_refused(tmp_path: Path) -> None:
+    wrong = DOT.replace("def forward(op, inputs):", "def forward(op, x, w):")
+    (tmp_path / "dot.py").write_text(wrong, encoding="utf-8")
+    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "dot", "--cases", "5", "--jobs", "0")
+    assert done.returncode == 2
+    assert "DotRows: forward must take (op, inputs), not (op, x, w) [E6]" in done.stderr

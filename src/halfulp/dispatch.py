@@ -96,6 +96,18 @@ class Dispatch:
         return example_svg(op)
 
 
+def wanted_vjp(op: Operator, primals: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, Pullback]:
+    """The value of arrays of floats, and a pullback that gives None for the cotangents that are not wanted.
+
+    The package's kernels then do no work for them. An operator of another package may have kernels without that choice,
+    or none.
+    """
+    if kernels.supports(op) and type(op).__module__.startswith("halfulp."):
+        return kernels.vjp(op, primals, wanted)
+    output, pullback = op.vjp(*primals)
+    return output, lambda g: tuple(c if flag else None for c, flag in zip(pullback(g), wanted, strict=False))
+
+
 def indices(op: Any, x: Any, out: Any = None, constants: tuple[Any, ...] = ()) -> tuple[Any, Any]:
     """The value of a hard max, in ``out`` if that is given, and the flat index of the cell that gives it."""
     if out is not None:

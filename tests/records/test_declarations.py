@@ -49,6 +49,39 @@ def test_what_is_left_out_is_named(without: str, sentence: str) -> None:
     assert not _declaration.is_declared(Cube)
 
 
+class Derived(Cube):
+    """Not a dataclass of its own."""
+
+
+@pytest.mark.parametrize(
+    ("record", "more", "sentence"),
+    [
+        (Cube, {"colour": 3}, "Cube: colour=3: must be one of inputs, optional, constant, "),
+        (Cube, {"keywords": ("nope",)}, "Cube: keywords=('nope',): must be among the record's fields: none [E8]"),
+        (
+            hu.MaxPool,
+            {"order": ("size",)},
+            "MaxPool: order=('size',): must be among the record's fields: kernel_size, ",
+        ),
+        (Cube, {"constant": ("indices",)}, "Cube: constant=('indices',): must be among the record's inputs: input, "),
+        (
+            Cube,
+            {"draw": hu.Draw("window")},
+            "Cube: draw='window': draws kernel_size, but the record's fields are: none",
+        ),
+        (Cube, {"draw": hu.Draw(drawn, beta=(1, 2))}, "draws beta, but the record's fields are: none [E8]"),
+        (Derived, {}, "Derived: record: must be a frozen dataclass derived from halfulp.Operator [E8]"),
+        (Cube, {"curvature": hu.Curvature("odd", None, None)}, "or a Curvature: what the second derivative is [E8]"),  # type: ignore[arg-type]
+    ],
+)
+def test_names_that_nothing_has_are_refused(record: Any, more: Any, sentence: str) -> None:
+    before = _declaration._declared.get(record)
+    with pytest.raises(hu.DTypeError) as caught:
+        hu.declare(record, **(WHOLE | more))
+    assert sentence in str(caught.value)
+    assert _declaration._declared.get(record) is before
+
+
 def test_other_holes_are_named() -> None:
     with pytest.raises(hu.DTypeError, match=r"int: record: must be a frozen dataclass.* \[E8\]"):
         hu.declare(int, **WHOLE)  # type: ignore[type-var]

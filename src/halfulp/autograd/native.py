@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from halfulp import kernels
 from halfulp.autograd.operators._base import PullbackRule
+from halfulp.dispatch import wanted_vjp
 from halfulp.records import Operator
 
 
 def native_vjp(op: Operator, primals: Sequence[Any], needs: Sequence[bool]) -> tuple[Any, PullbackRule]:
     """The value and a pullback; a convolution's first layer, say, needs no cotangent of its input."""
-    if _has_factors(op) and False in needs and kernels.supports(op) and not _exact(primals):
-        return kernels.vjp(op, tuple(primals), tuple(needs))
+    if _has_factors(op) and False in needs and not _exact(primals):
+        return wanted_vjp(op, tuple(primals), tuple(needs))
     return op.vjp(*primals)
 
 

@@ -29,7 +29,7 @@ Operators outside of this package are declared the same way, with :func:`halfulp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
 from halfulp.errors import DTypeError
@@ -213,16 +213,18 @@ def declare(
     halfulp.errors.DTypeError: MaxPool: curvature=None: must be one of 'none', 'linear', ... [E8]
     """
     title = getattr(record, "__name__", repr(record))
-    if not (isinstance(record, type) and issubclass(record, Operator) and is_dataclass(record)):
+    own = isinstance(record, type) and issubclass(record, Operator) and "__dataclass_params__" in vars(record)
+    if not own or not record.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # of a dataclass
         raise DTypeError(title, "record", "must be a frozen dataclass derived from halfulp.Operator", "E8")
     if kind not in KINDS:
         raise DTypeError(title, f"kind={kind!r}", f"must be one of {', '.join(map(repr, KINDS))}", "E8")
     rule = CURVATURES.get(curvature) if isinstance(curvature, str) else curvature
-    if not isinstance(rule, Curvature):
+    if not isinstance(rule, Curvature) or not callable(rule.tangent) or not callable(rule.cotangent):
         text = f"must be one of {', '.join(map(repr, CURVATURES))} or a Curvature: what the second derivative is"
         raise DTypeError(title, f"curvature={curvature!r}", text, "E8")
     if not isinstance(draw, Draw):
         raise DTypeError(title, f"draw={draw!r}", "must say how the lab draws cases: a halfulp.Draw", "E8")
+    _refuse_unknown(title, record, draw, more)
     missing = [name for name in _undrawn(record, draw) if name not in more.get("hidden", ())]
     if missing:
         text = f"must give values to choose from for {', '.join(missing)}"
@@ -236,6 +238,28 @@ def declare(
         rule = NONE
     _declared[record] = Declaration(record, kind, rule, draw, **more)
     return _declared[record]
+
+
+_RANKED: Final = {"window": "kernel_size", "adaptive": "output_size"}
+_NAMING: Final = dict.fromkeys(("keywords", "hidden", "order"), "fields") | {"constant": "inputs", "trailing": "inputs"}
+
+
+def _refuse_unknown(title: str, record: type[Operator], draw: Draw, more: dict[str, Any]) -> None:
+    """Options that a declaration does not have, and names in them that the record does not have."""
+    options = [f.name for f in fields(Declaration)][4:]
+    words = {"fields": [f.name for f in fields(record)], "inputs": list(more.get("inputs", record.input_names))}
+    for name, value in more.items():
+        if name not in options:
+            raise DTypeError(title, f"{name}={value!r}", f"must be one of {', '.join(options)}", "E8")
+        known = words.get(_NAMING.get(name, ""))
+        if known is not None and not {*value} <= {*known}:
+            text = f"must be among the record's {_NAMING[name]}: {', '.join(known) or 'none'}"
+            raise DTypeError(title, f"{name}={value!r}", text, "E8")
+    chosen = [*draw.choices, *([] if callable(draw.family) else [_RANKED.get(draw.family, "ndim")])]
+    strange = [name for name in chosen if name not in words["fields"]]
+    if strange:
+        text = f"draws {', '.join(strange)}, but the record's fields are: {', '.join(words['fields']) or 'none'}"
+        raise DTypeError(title, f"draw={draw.family!r}", text, "E8")
 
 
 def _undrawn(record: type[Operator], draw: Draw) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -68,6 +70,10 @@ _RULES: dict[type[Operator], Rule] = {}
 def register(record: type[Operator], rule: Any) -> None:
     """Register the specification of a record; forward, jvp and vjp are all required.
 
+    ``forward(op, inputs)``, ``jvp(op, primals, tangents)`` and ``vjp(op, primals, cotangent)`` get tuples of object
+    arrays. A tangent of None is zero; ``vjp`` gives a tuple with a cotangent, or None, for every input. A function that
+    takes ``progress`` is told whether to show a progress bar.
+
     >>> register(records.MaxPool, None)
     Traceback (most recent call last):
         ...
@@ -78,7 +84,33 @@ def register(record: type[Operator], rule: Any) -> None:
         raise TypeError(
             f"{record.__name__}: an operator is registered with forward, jvp and vjp; {', '.join(missing)} missing [E6]"
         )
-    _RULES[record] = rule
+    _RULES[record] = rule if record.__module__.startswith("halfulp.") else _adapted(record, rule)
+
+
+_PARAMETERS = {"forward": ("op", "inputs"), "jvp": ("op", "primals", "tangents"), "vjp": ("op", "primals", "cotangent")}
+
+
+def _adapted(record: type[Operator], rule: Any) -> Rule:
+    """A rule from outside of the package whose functions need not take ``progress``; other parameters are refused."""
+    plain = []
+    for name, parameters in _PARAMETERS.items():
+        signature = inspect.signature(getattr(rule, name))
+        try:
+            signature.bind(*parameters)
+        except TypeError:
+            text = f"{name} must take ({', '.join(parameters)}), not {signature} [E6]"
+            raise TypeError(f"{record.__name__}: {text}") from None
+        kinds = [p.kind for p in signature.parameters.values()]
+        if "progress" not in signature.parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
+            plain.append(name)
+    if not plain:
+        return rule  # type: ignore[no-any-return]
+    found = {name: getattr(rule, name) for name in _PARAMETERS}
+    return SimpleNamespace(**found | {name: _without_progress(found[name]) for name in plain})
+
+
+def _without_progress(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, progress=False: function(*arguments)
 
 
 register(records.MaxPool, max_pool.RULE)

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
 from halfulp import kernels
+from halfulp.dispatch import wanted_vjp
 from halfulp.errors import HalfulpError
 from halfulp.numbers import factors
 from halfulp.records import BatchNorm, Declaration, Operator
@@ -151,7 +152,7 @@ class Several:
         *points, g, which = arguments[: self.count + 2]
         op = self._made(arguments[self.count + 2 :])
         wanted = tuple(i == which for i in range(self.count))
-        pulled = kernels.vjp(op, tuple(self._arrays(points)), wanted)[1](as_array(self.name, g))[which]
+        pulled = wanted_vjp(op, tuple(self._arrays(points)), wanted)[1](as_array(self.name, g))[which]
         return in_format_of(points[which], pulled).contiguous()
 
     # Derivative rules
@@ -248,7 +249,7 @@ class Eager(_base):  # type: ignore[misc]
         ctx.save_for_backward(*points)
         wanted = tuple(ctx.needs_input_grad[2:])
         op = family._made(parameters)
-        output, ctx.pullback = kernels.vjp(op, tuple(family._arrays(points)), wanted)
+        output, ctx.pullback = wanted_vjp(op, tuple(family._arrays(points)), wanted)
         return in_format_of(points[0], output)
 
     @staticmethod
