@@ -302,6 +302,7 @@ declare(
     form=("input", "normalized_shape", "weight", "bias", "eps"),
     summary="Every slice of the last axes, ``normalized_shape``, normalised, correctly rounded as one operator",
     examples=("np.array([[1.0, 3.0], [2.0, 10.0]]), (2,), eps=0.0",),
+    onnx=("LayerNormalization",),
     **_COMMON,
 )
 declare(
@@ -310,6 +311,7 @@ declare(
     form=("input", "num_groups", "weight", "bias", "eps"),
     summary="The channels of every sample in ``num_groups`` groups, each normalised, correctly rounded as one operator",
     examples=("np.array([[[1.0], [3.0]]]), 1, eps=0.0",),
+    onnx=("GroupNormalization",),
     **_COMMON,
 )
 declare(
@@ -318,6 +320,7 @@ declare(
     form=("input", "weight", "bias", "eps"),
     summary="Every channel of every sample normalised, correctly rounded as one operator",
     examples=("np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0",),
+    onnx=("InstanceNormalization",),
     **_COMMON,
 )
 declare(

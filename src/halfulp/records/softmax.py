@@ -89,5 +89,5 @@ for _record, _curvature, _formula in (
         planar=False,
         summary=f"``{_formula}`` along the axis ``dim``, correctly rounded as one operator",
         examples=("np.array([0.0, 0.0, 0.0, 0.0])",),
-        onnx=("Softmax",) if _record is Softmax else (),
+        onnx=(_record.__name__,),
     )
