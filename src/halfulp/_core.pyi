@@ -147,11 +147,12 @@ def normalize(
     name: str,
     work: int,
     sizes: Sequence[int],
-    joint: bool,
-    per_cell: bool,
+    flags: Sequence[bool],
     eps: float,
     x: object,
     arrays: list[Any],
+    moments: object | None,
+    known: bool,
     shape: Sequence[int],
 ) -> tuple[Any, Any]: ...
 def weighted_taps(
@@ -163,12 +164,26 @@ def squares(
 def cross_entropy(
     name: str, work: int, by_row: bool, arrays: Sequence[Any], base_total: Sequence[float], scale: Sequence[float]
 ) -> tuple[Any, Any]: ...
+def normalize_pullback(
+    name: str,
+    sizes: Sequence[int],
+    flags: Sequence[bool],
+    eps: float,
+    x: object,
+    arrays: list[Any],
+    moments: object | None,
+    known: bool,
+    wanted: Sequence[bool],
+    shape: Sequence[int],
+    weight_shape: Sequence[int],
+) -> tuple[Any, Any, Any]: ...
 def softmax(name: str, work: int, logarithm: bool, x: object, t: object | None) -> tuple[Any, Any]: ...
 def group_statistics(
     name: str,
     sizes: Sequence[int],
-    joint: bool,
+    flags: Sequence[bool],
     x: object,
+    moments: object | None,
     old: object | None,
     momentum: float,
     squares: bool,

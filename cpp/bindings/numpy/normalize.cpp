@@ -13,63 +13,113 @@
 namespace halfulp::bindings {
 namespace {
 
-nb::tuple with_positions(const OutputArray& out, const std::vector<Index>& undecided) {
+nb::object positions_array(const std::vector<Index>& undecided) {
   const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
   std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return nb::make_tuple(out.owner, positions.owner);
+  return nb::borrow(positions.owner);
 }
 
-// work: 0 value, 1 tangent, 2 cotangent of x, 3 cotangent of the weights; sizes: blocks, groups, inner, channels.
-// (the output, the flat positions that are undecided as int64).
-nb::tuple normalize_arrays(const std::string& name, int work, const std::vector<Index>& sizes, bool joint,
-                           bool per_cell, double eps, nb::handle x, nb::list arrays, std::vector<Index> shape) {
-  const InputArray input = take_float_input(x, name.c_str(), "input");
+// What all calls have in common. sizes: blocks, groups, inner, channels; flags: joint, per_cell, last.
+class Call {
+ public:
+  Call(const std::string& name, const std::vector<Index>& sizes, const std::vector<bool>& flags, nb::handle x)
+      : name_(name), input_(take_float_input(x, name.c_str(), "input")) {
+    problem.dtype = input_.view.dtype;
+    problem.blocks = sizes.at(0);
+    problem.groups = sizes.at(1);
+    problem.inner = sizes.at(2);
+    problem.channels = sizes.at(3);
+    problem.joint = flags.at(0);
+    problem.per_cell = flags.at(1);
+    problem.last = flags.at(2);
+    problem.x = input_.view.data;
+  }
+
+  void take(nb::handle array, const void*& place) {
+    if (array.is_none()) return;
+    held_.push_back(take_float_input(array, name_.c_str(), "input"));
+    place = held_.back().view.data;
+  }
+  // Kept statistics: 8 float64 for each group.
+  void take_moments(nb::handle array, bool known) {
+    if (array.is_none()) return;
+    held_.push_back(take_float_input(array, name_.c_str(), "moments"));
+    problem.moments = const_cast<GroupMoments*>(static_cast<const GroupMoments*>(
+        static_cast<const void*>(held_.back().view.data)));
+    problem.moments_known = known;
+  }
+
   NormProblem problem;
-  problem.dtype = input.view.dtype;
-  problem.blocks = sizes.at(0);
-  problem.groups = sizes.at(1);
-  problem.inner = sizes.at(2);
-  problem.channels = sizes.at(3);
-  problem.joint = joint;
-  problem.per_cell = per_cell;
+
+ private:
+  std::string name_;
+  InputArray input_;
+  std::vector<InputArray> held_;
+};
+
+// work: 0 value, 1 tangent; arrays: weight, bias, mean, variance, t, d_weight, d_bias.
+// (the output, the flat positions that are undecided as int64).
+nb::tuple normalize_arrays(const std::string& name, int work, const std::vector<Index>& sizes,
+                           const std::vector<bool>& flags, double eps, nb::handle x, nb::list arrays,
+                           nb::handle moments, bool known, std::vector<Index> shape) {
+  Call call(name, sizes, flags, x);
+  NormProblem& problem = call.problem;
   problem.eps = eps;
-  problem.work = static_cast<NormWork>(std::min(work, 2));
-  problem.x = input.view.data;
-  std::vector<InputArray> held;
+  problem.work = static_cast<NormWork>(work);
   const void** const places[] = {&problem.weight, &problem.bias,     &problem.mean,  &problem.variance,
                                  &problem.t,      &problem.d_weight, &problem.d_bias};
-  for (std::size_t i = 0; i < std::size(places); ++i) {
-    if (arrays[i].is_none()) continue;
-    held.push_back(take_float_input(arrays[i], name.c_str(), "input"));
-    *places[i] = held.back().view.data;
-  }
+  for (std::size_t i = 0; i < std::size(places); ++i) call.take(arrays[i], *places[i]);
+  call.take_moments(moments, known);
   const OutputArray out = new_output(Sizes(shape), problem.dtype);
   problem.out = out.view.data;
   std::vector<Index> undecided;
   {
     const KernelScope scope;
-    undecided = work == 3 ? normalize_weights(problem) : normalize(problem);
+    undecided = normalize(problem);
   }
-  return with_positions(out, undecided);
+  return nb::make_tuple(out.owner, positions_array(undecided));
+}
+
+// arrays: weight, mean, variance, cotangent. For each of x, weight and bias that is wanted (the result, its undecided
+// positions), else None.
+nb::tuple pull_back_arrays(const std::string& name, const std::vector<Index>& sizes, const std::vector<bool>& flags,
+                           double eps, nb::handle x, nb::list arrays, nb::handle moments, bool known,
+                           const std::vector<bool>& wanted, std::vector<Index> shape,
+                           std::vector<Index> weight_shape) {
+  Call call(name, sizes, flags, x);
+  NormProblem& problem = call.problem;
+  problem.eps = eps;
+  problem.work = NormWork::cotangent;
+  const void** const places[] = {&problem.weight, &problem.mean, &problem.variance, &problem.t};
+  for (std::size_t i = 0; i < std::size(places); ++i) call.take(arrays[i], *places[i]);
+  call.take_moments(moments, known);
+  void** const targets[] = {&problem.out, &problem.weight_out, &problem.bias_out};
+  OutputArray out[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (!wanted.at(i)) continue;
+    out[i] = new_output(Sizes(i == 0 ? shape : weight_shape), problem.dtype);
+    *targets[i] = out[i].view.data;
+  }
+  NormUndecided undecided;
+  {
+    const KernelScope scope;
+    undecided = normalize_pullback(problem);
+  }
+  const std::vector<Index>* const lists[] = {&undecided.x, &undecided.weight, &undecided.bias};
+  nb::object results[3];
+  for (std::size_t i = 0; i < 3; ++i)
+    results[i] = wanted.at(i) ? nb::object(nb::make_tuple(out[i].owner, positions_array(*lists[i]))) : nb::none();
+  return nb::make_tuple(results[0], results[1], results[2]);
 }
 
 // One statistic per group; `squares` for the variance over cells - correction.
-nb::tuple statistics_array(const std::string& name, const std::vector<Index>& sizes, bool joint, nb::handle x,
-                           nb::handle old, double momentum, bool squares, Index correction,
-                           std::vector<Index> shape) {
-  const InputArray input = take_float_input(x, name.c_str(), "input");
-  NormProblem problem;
-  problem.dtype = input.view.dtype;
-  problem.blocks = sizes.at(0);
-  problem.groups = sizes.at(1);
-  problem.inner = sizes.at(2);
-  problem.joint = joint;
-  problem.x = input.view.data;
-  InputArray before;
-  if (!old.is_none()) {
-    before = take_float_input(old, name.c_str(), "running statistics");
-    problem.old = before.view.data;
-  }
+nb::tuple statistics_array(const std::string& name, const std::vector<Index>& sizes, const std::vector<bool>& flags,
+                           nb::handle x, nb::handle moments, nb::handle old, double momentum, bool squares,
+                           Index correction, std::vector<Index> shape) {
+  Call call(name, sizes, flags, x);
+  NormProblem& problem = call.problem;
+  call.take_moments(moments, true);
+  call.take(old, problem.old);
   problem.momentum = momentum;
   problem.squares = squares;
   problem.correction = correction;
@@ -80,16 +130,21 @@ nb::tuple statistics_array(const std::string& name, const std::vector<Index>& si
     const KernelScope scope;
     undecided = group_statistics(problem);
   }
-  return with_positions(out, undecided);
+  return nb::make_tuple(out.owner, positions_array(undecided));
 }
 
 }  // namespace
 
 void register_normalize(nb::module_& module) {
-  module.def("normalize", &normalize_arrays, nb::arg("name"), nb::arg("work"), nb::arg("sizes"), nb::arg("joint"),
-             nb::arg("per_cell"), nb::arg("eps"), nb::arg("x"), nb::arg("arrays"), nb::arg("shape"));
-  module.def("group_statistics", &statistics_array, nb::arg("name"), nb::arg("sizes"), nb::arg("joint"), nb::arg("x"),
-             nb::arg("old").none(), nb::arg("momentum"), nb::arg("squares"), nb::arg("correction"), nb::arg("shape"));
+  module.def("normalize", &normalize_arrays, nb::arg("name"), nb::arg("work"), nb::arg("sizes"), nb::arg("flags"),
+             nb::arg("eps"), nb::arg("x"), nb::arg("arrays"), nb::arg("moments").none(), nb::arg("known"),
+             nb::arg("shape"));
+  module.def("normalize_pullback", &pull_back_arrays, nb::arg("name"), nb::arg("sizes"), nb::arg("flags"),
+             nb::arg("eps"), nb::arg("x"), nb::arg("arrays"), nb::arg("moments").none(), nb::arg("known"),
+             nb::arg("wanted"), nb::arg("shape"), nb::arg("weight_shape"));
+  module.def("group_statistics", &statistics_array, nb::arg("name"), nb::arg("sizes"), nb::arg("flags"), nb::arg("x"),
+             nb::arg("moments").none(), nb::arg("old").none(), nb::arg("momentum"), nb::arg("squares"),
+             nb::arg("correction"), nb::arg("shape"));
 }
 
 }  // namespace halfulp::bindings

@@ -1,4 +1,4 @@
-// Softmax of rows for Python. Arrays are dense and C-ordered, of one float type: the layer above sees to it.
+// Softmax for Python. Arrays are dense and C-ordered, of one float type: the layer above sees to it.
 #include "halfulp/softmax.hpp"
 
 #include <nanobind/nanobind.h>
@@ -12,14 +12,15 @@
 namespace halfulp::bindings {
 namespace {
 
-// work: 0 value, 1 tangent, 2 cotangent; x and t are (rows, length).
+// work: 0 value, 1 tangent, 2 cotangent; x and t are (outer, length, inner).
 // (the output, the flat positions that are undecided as int64).
-nb::tuple softmax_rows(const std::string& name, int work, bool logarithm, nb::handle x, nb::handle t) {
+nb::tuple softmax_array(const std::string& name, int work, bool logarithm, nb::handle x, nb::handle t) {
   const InputArray input = take_float_input(x, name.c_str(), "input");
   SoftmaxProblem problem;
   problem.dtype = input.view.dtype;
-  problem.rows = input.view.shape[0];
+  problem.outer = input.view.shape[0];
   problem.length = input.view.shape[1];
+  problem.inner = input.view.shape[2];
   problem.logarithm = logarithm;
   problem.work = static_cast<SoftmaxWork>(work);
   problem.x = input.view.data;
@@ -43,7 +44,7 @@ nb::tuple softmax_rows(const std::string& name, int work, bool logarithm, nb::ha
 }  // namespace
 
 void register_softmax(nb::module_& module) {
-  module.def("softmax", &softmax_rows, nb::arg("name"), nb::arg("work"), nb::arg("logarithm"), nb::arg("x"),
+  module.def("softmax", &softmax_array, nb::arg("name"), nb::arg("work"), nb::arg("logarithm"), nb::arg("x"),
              nb::arg("t").none());
 }
 

@@ -1,12 +1,12 @@
-// Softmax and log-softmax of rows with their derivatives, with the outputs that double and double-double arithmetic do
-// not decide. With d = x - max(x), S = sum(exp(d)), p = exp(d) / S:
+// Softmax and log-softmax along an axis with their derivatives, with the outputs that double and double-double
+// arithmetic do not decide. With d = x - max(x), S = sum(exp(d)), p = exp(d) / S:
 //
 //   value                      p                     d - log(S)
 //   tangent                    p (t - sum(p t))      t - sum(p t)
 //   cotangent                  p (g - sum(p g))      g - p sum(g)
 //
 // A NaN or +inf in a row, or nothing but -inf, makes all of its results NaN; so does a tangent that is not finite.
-// A result that is exactly zero is +0. The bounds stand beside the formulas in the kernels.
+// A result that is exactly zero is +0. docs/explanation/error-bounds-normalization.md proves the bounds.
 #pragma once
 
 #include <vector>
@@ -19,10 +19,10 @@ enum class SoftmaxWork { value, tangent, cotangent };
 
 struct SoftmaxProblem {
   DType dtype = DType::f32;
-  Index rows = 0, length = 0;
+  Index outer = 0, length = 0, inner = 1;  // x is (outer, length, inner), dense; softmax is along the length
   bool logarithm = false;
   SoftmaxWork work = SoftmaxWork::value;
-  const void *x = nullptr, *t = nullptr;  // dense rows; t is the tangent or cotangent
+  const void *x = nullptr, *t = nullptr;  // t is the tangent or cotangent
   void* out = nullptr;
 };
 

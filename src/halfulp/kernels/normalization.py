@@ -19,6 +19,8 @@ from halfulp.records.normalization import Groups
 Array = np.ndarray[Any, Any]
 Maybe = np.ndarray[Any, Any] | None
 VALUE, TANGENT, COTANGENT, WEIGHTS = range(4)
+_MOMENTS = 8
+"""How many float64 the core keeps of the statistics of a group."""
 
 
 @lru_cache(maxsize=1024)
@@ -31,44 +33,130 @@ def _plan(op: Any, *shapes: tuple[int, ...] | None) -> tuple[Groups, tuple[int, 
 class _Call:
     """One normalisation of dense arrays: x, weight, bias, mean and variance, each but x maybe None."""
 
-    def __init__(self, op: Any, arrays: Sequence[Maybe]) -> None:
+    def __init__(self, op: Any, arrays: Sequence[Maybe], keep: bool = False) -> None:
         self.op = op
         self.groups, self.weight_shape = _plan(op, *(None if a is None else a.shape for a in arrays))
         x = arrays[0]
         assert x is not None
-        self.arrays = [None if a is None else np.ascontiguousarray(a) for a in arrays]
-        self.arrays += [None] * (5 - len(self.arrays))
         self.shape, self.dtype = x.shape, x.dtype
-        for name, a in zip(("running_mean", "running_var"), self.arrays[3:], strict=True):
-            if a is not None:
-                self.arrays[3 if name == "running_mean" else 4] = _same_type(op, name, a, x.dtype)
+        self.last = self.groups.joint and _channels_last(x)
+        self.x = self.dense(x)
+        if keep and np.may_share_memory(self.x, x):
+            self.x = self.x.copy()
+        parameters = [None if a is None else a.copy("C") if keep else np.ascontiguousarray(a) for a in arrays[1:]]
+        self.weight, self.bias, *given = [*parameters, None, None, None, None][:4]
+        self.mean, self.variance = (None if a is None else _same_type(a, x.dtype) for a in given)
+        self.moments: Maybe = None
+        self.known = False
+        if keep:
+            self.keep_moments()
+
+    def keep_moments(self) -> None:
+        """Let the core keep the statistics of every group, for what follows."""
+        g = self.groups
+        if self.op.own_statistics and self.dtype.itemsize < 8 and self.x.size:
+            self.moments = np.empty((g.groups * (1 if g.joint else g.blocks), _MOMENTS))
+
+    def dense(self, array: Array) -> Array:
+        """A cell for each of the input's, in the order that the core takes."""
+        return np.ascontiguousarray(np.moveaxis(array, 1, -1) if self.last else array)
+
+    @property
+    def sizes(self) -> list[int]:
+        """What the core asks for: blocks, groups, cells in a row, channels of a group."""
+        g = self.groups
+        return [g.blocks, g.groups, g.inner, g.channels]
+
+    @property
+    def flags(self) -> list[bool]:
+        """Joint groups, weights for every cell, groups along the last axis."""
+        return [self.groups.joint, self.groups.per_cell, self.last]
 
     def run(self, work: int, t: Maybe = None, d_weight: Maybe = None, d_bias: Maybe = None) -> Any:
-        """A result of the core, undecided outputs decided."""
-        x, weight, bias, mean, variance = self.arrays
-        assert x is not None
-        g, shape = self.groups, self.weight_shape if work == WEIGHTS else self.shape
-        if x.size == 0:
-            return np.zeros(shape, self.dtype)
-        more = [None if a is None else np.ascontiguousarray(a) for a in (t, d_weight, d_bias)]
-        given = [weight, bias if work == VALUE else None, mean, variance, *more]
-        sizes = [g.blocks, g.groups, g.inner, g.channels]
+        """The value or a tangent, undecided outputs decided."""
+        if self.x.size == 0:
+            return np.zeros(self.shape, self.dtype)
+        more = [None if t is None else self.dense(t)]
+        more += [None if a is None else np.ascontiguousarray(a) for a in (d_weight, d_bias)]
+        given = [self.weight, self.bias if work == VALUE else None, self.mean, self.variance, *more]
         out, undecided = _core.normalize(
-            self.op.name, work, sizes, g.joint, g.per_cell, self.op.eps, x, given, list(shape)
+            self.op.name,
+            work,
+            self.sizes,
+            self.flags,
+            self.op.eps,
+            self.x,
+            given,
+            self.moments,
+            self.known,
+            list(self.x.shape),
         )
+        self.known = self.moments is not None
+        return self._in_shape(self._decided(out, undecided, work, more))
+
+    def pull_back(self, g: Array, wanted: Sequence[bool]) -> list[Any]:
+        """The cotangents of x, weight and bias that are wanted, the others None."""
+        if self.x.size == 0:
+            shapes = (self.shape, self.weight_shape, self.weight_shape)
+            return [np.zeros(s, self.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+        dense = self.dense(g)
+        found = _core.normalize_pullback(
+            self.op.name,
+            self.sizes,
+            self.flags,
+            self.op.eps,
+            self.x,
+            [self.weight, self.mean, self.variance, dense],
+            self.moments,
+            self.known,
+            list(wanted),
+            list(self.x.shape),
+            list(self.weight_shape),
+        )
+        results: list[Any] = [None, None, None]
+        more = [dense, None, None]
+        dx, d_weight, d_bias = found
+        if dx is not None:
+            results[0] = self._in_shape(self._decided(dx[0], dx[1], COTANGENT, more))
+        if d_weight is not None:
+            results[1] = self._decided(d_weight[0], d_weight[1], WEIGHTS, more)
+        if d_bias is not None:
+            results[2] = self._summed(d_bias[0], d_bias[1], g)
+        return results
+
+    def _in_shape(self, out: Array) -> Array:
+        return np.moveaxis(out, -1, 1) if self.last else out
+
+    def _decided(self, out: Array, undecided: Array, work: int, more: Sequence[Maybe]) -> Array:
         if undecided.size:
-            self._decide(out, undecided.tolist(), work, more)
+            exact, flat, target = _Exact(self, more), out.reshape(-1), float_format(self.dtype)
+            for position in undecided.tolist():
+                number = exact.share(position) if work == WEIGHTS else exact.cell(exact.in_groups(position), work)
+                flat[position] = np.float64(number.rounded(target)).astype(self.dtype)
         return out
 
-    def _decide(self, out: Array, positions: list[int], work: int, more: Sequence[Maybe]) -> None:
-        exact, flat, target = _Exact(self, more), out.reshape(-1), float_format(self.dtype)
-        for position in positions:
-            number = exact.share(position) if work == WEIGHTS else exact.cell(position, work)
-            flat[position] = np.float64(number.rounded(target)).astype(self.dtype)
+    def _summed(self, out: Array, undecided: Array, g: Array) -> Array:
+        """The cotangent of the bias: a sum over the cells that share it, in which an exact zero is +0."""
+        if undecided.size:
+            groups, count = self.groups, prod(self.weight_shape)
+            planes = g.reshape(-1, count, 1) if groups.per_cell else g.reshape(groups.blocks, count, -1)
+            if undecided.size < count:
+                planes = planes[:, undecided]
+            sums: Any = _core.conv_channel_sums(self.op.name, 1, np.ascontiguousarray(planes))
+            sums[sums == 0] = 0
+            out.reshape(-1)[undecided if undecided.size < count else slice(None)] = sums
+        return out
 
 
-def _same_type(op: Any, name: str, array: Array, dtype: Any) -> Array:
-    """Statistics of another float type, if the element type of the input holds them exactly."""
+def _channels_last(x: Array) -> bool:
+    """Whether the channels of a pixel are neighbours in memory."""
+    if prod(x.shape[2:]) == 1:
+        return True
+    return x.shape[1] > 1 and not x.flags.c_contiguous and np.moveaxis(x, 1, -1).flags.c_contiguous
+
+
+def _same_type(array: Array, dtype: Any) -> Array:
+    """Statistics of another float type, rounded to the input's."""
     if array.dtype == dtype:
         return array
     with np.errstate(over="ignore"):
@@ -81,11 +169,27 @@ class _Exact:
     def __init__(self, call: _Call, more: Sequence[Maybe]) -> None:
         self.call = call
         self.groups: Groups = call.groups
-        self.x = as_doubles(call.arrays[0]).reshape(-1)  # type: ignore[arg-type]
-        self.weight, self.bias, self.mean, self.variance = (_doubles(a) for a in call.arrays[1:])
-        self.t, self.d_weight, self.d_bias = (_doubles(a) for a in more)
+        self.x = self._cells(call.x)
+        parameters = (call.weight, call.bias, call.mean, call.variance)
+        self.weight, self.bias, self.mean, self.variance = (_doubles(a) for a in parameters)
+        self.t = None if more[0] is None else self._cells(more[0])
+        self.d_weight, self.d_bias = (_doubles(a) for a in more[1:])
         self._known: dict[int, tuple[Any, Any]] = {}
         self._sums: dict[tuple[int, bool], tuple[Any, Any]] = {}
+
+    def _cells(self, array: Array) -> Array:
+        """A cell for each of the input's, in the order (blocks, groups, inner)."""
+        doubles = as_doubles(array)
+        return np.ascontiguousarray(np.moveaxis(doubles, -1, 1) if self.call.last else doubles).reshape(-1)
+
+    def in_groups(self, position: int) -> int:
+        """A position of the core in that order."""
+        if not self.call.last:
+            return position
+        g = self.groups
+        row, group = divmod(position, g.groups)
+        block, inner = divmod(row, g.inner)
+        return (block * g.groups + group) * g.inner + inner
 
     def places(self, group: int) -> Array:
         """The flat positions of a group's cells."""
@@ -217,38 +321,45 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
 def vjp(op: Any, *primals: Any, wanted: Sequence[bool] | None = None) -> tuple[Any, Pullback]:
     """The value, and a pullback that keeps its own copy of the input."""
     arrays = _inputs.as_arrays(op, primals)
-    call = _Call(op, [None if a is None else a.copy() for a in arrays])
+    call = _Call(op, arrays, keep=True)
     needed = [True] * 3 if wanted is None else [*wanted, False, False][:3]
+    needed = [n and a is not None for n, a in zip(needed, arrays, strict=False)]
     nothing = (None,) * (op.arity - 3)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         g = _inputs.as_cotangent(op, cotangent, call.shape, call.dtype)
-        dx = call.run(COTANGENT, g) if needed[0] else None
-        d_weight = call.run(WEIGHTS, g) if needed[1] and arrays[1] is not None else None
-        d_bias = _sums(call, g) if needed[2] and arrays[2] is not None else None
-        return dx, d_weight, d_bias, *nothing
+        return *call.pull_back(g, needed), *nothing
 
     return call.run(VALUE), pullback
-
-
-def _sums(call: _Call, g: Array) -> Array:
-    """The cotangent of the bias: a sum over the cells that share it, in which an exact zero is +0."""
-    groups = call.groups
-    count = prod(call.weight_shape)
-    if g.size == 0:
-        return np.zeros(call.weight_shape, call.dtype)
-    planes = g.reshape(-1, count, 1) if groups.per_cell else g.reshape(groups.blocks, count, -1)
-    sums: Any = _core.conv_channel_sums(call.op.name, 1, np.ascontiguousarray(planes))
-    sums[sums == 0] = 0
-    return np.asarray(sums.reshape(call.weight_shape))
 
 
 for _record in (LayerNorm, GroupNorm, InstanceNorm, BatchNorm):
     register(_record, forward=forward, jvp=jvp, vjp=vjp)
 
 
-def moved_statistic(op: Any, x: Array, old: Array, squares: bool) -> Array:
+def in_training(op: Any, inputs: tuple[Any, ...], running: Sequence[Maybe]) -> tuple[Any, list[Maybe]]:
+    """The value of a batch norm, and its running mean and variance moved; both share one look at the cells.
+
+    >>> from halfulp import BatchNorm
+    >>> x = np.array([[1.0], [3.0]], np.float32)
+    >>> in_training(BatchNorm(True, 0.5), (x,), (np.zeros(1, np.float32), None))[1]
+    [array([1.], dtype=float32), None]
+    """
+    arrays = _inputs.as_arrays(op, inputs)
+    x = arrays[0]
+    assert x is not None
+    call = _Call(op, arrays)
+    call.keep_moments()
+    output = call.run(VALUE)
+    return output, [
+        None if old is None else moved_statistic(op, x, old, bool(squares), call) for squares, old in enumerate(running)
+    ]
+
+
+def moved_statistic(op: Any, x: Array, old: Array, squares: bool, call: Any = None) -> Array:
     """(1 - momentum) * old + momentum * new of every channel, rounded once; new is the mean or the variance with n - 1.
+
+    ``call`` is what has evaluated the batch norm of this x.
 
     >>> from halfulp import BatchNorm
     >>> x = np.array([[1.0], [3.0]])
@@ -266,12 +377,12 @@ def moved_statistic(op: Any, x: Array, old: Array, squares: bool) -> Array:
         return old
     if g.cells - squares < 1:
         return np.full(old.shape, np.nan).astype(x.dtype)
-    sizes = [g.blocks, g.groups, g.inner, 1]
-    cells, before = np.ascontiguousarray(x), np.ascontiguousarray(old.astype(x.dtype))
+    call, before = call or _Call(BatchNorm(True), (x,)), np.ascontiguousarray(old.astype(x.dtype))
+    moments = call.moments if call.known else None
     moved, undecided = _core.group_statistics(
-        op.name, sizes, True, cells, before, op.momentum, squares, int(squares), [g.groups]
+        op.name, call.sizes, call.flags, call.x, moments, before, op.momentum, squares, int(squares), [g.groups]
     )
-    doubles = as_doubles(cells).reshape(g.blocks, g.groups, g.inner) if undecided.size else None
+    doubles = as_doubles(x).reshape(g.blocks, g.groups, g.inner) if undecided.size else None
     for group in undecided.tolist():
         assert doubles is not None
         numbers = [Surd.of(float(v)) for v in doubles[:, group].ravel()]

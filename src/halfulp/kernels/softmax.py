@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,21 +24,25 @@ def _run(op: Any, work: int, x: Array, t: Array | None = None) -> Any:
     if x.size == 0:
         return np.zeros(x.shape, x.dtype)
     logarithm = isinstance(op, LogSoftmax)
-    length = x.shape[op.dim]
-    rows = [None if a is None else np.ascontiguousarray(np.moveaxis(a, op.dim, -1)) for a in (x, t)]
-    shape = rows[0].shape  # type: ignore[union-attr]
-    flat = [None if a is None else a.reshape(-1, length) for a in rows]
+    axis = op.dim % x.ndim if x.ndim else 0
+    moved = axis != x.ndim - 1 and np.moveaxis(x, axis, -1).flags.c_contiguous
+    arrays = [a if a is None or not moved else np.moveaxis(a, axis, -1) for a in (x, t)]
+    if moved:  # rows lie in memory one after the other
+        axis = x.ndim - 1
+    shape = arrays[0].shape  # type: ignore[union-attr]
+    sizes = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+    flat = [None if a is None else np.ascontiguousarray(a).reshape(sizes) for a in arrays]
     out, undecided = _core.softmax(op.name, work, logarithm, flat[0], flat[1])
     if undecided.size:
         function: Any = (_LOGARITHM if logarithm else _PLAIN)[work]
         target, cells = float_format(x.dtype), out.reshape(-1)
         given = [as_doubles(a) for a in flat if a is not None]
         for position in undecided.tolist():
-            row, i = divmod(position, length)
-            value = function(*(a[row].tolist() for a in given), i, target)
+            outer, i, inner = np.unravel_index(position, sizes)
+            value = function(*(a[outer, :, inner].tolist() for a in given), int(i), target)
             cells[position] = np.float64(value).astype(x.dtype)
-    result = np.moveaxis(out.reshape(shape), -1, op.dim)
-    return result if result.flags.c_contiguous else np.ascontiguousarray(result)
+    result = out.reshape(shape)
+    return np.moveaxis(result, -1, op.dim) if moved else result
 
 
 def forward(op: Any, *inputs: Any, out: Any = None) -> Any:

@@ -37,7 +37,7 @@ class _Call:
             return np.zeros(self.result, self.dtype)
         rows, sizes = len(x), [len(x), 1, self.length, 1]
         out, undecided = _core.group_statistics(
-            self.op.name, sizes, False, x, None, 1.0, True, self.op.correction, [rows]
+            self.op.name, sizes, [False] * 3, x, None, None, 1.0, True, self.op.correction, [rows]
         )
         if undecided.size:
             exact, target = Exact(self.squares, 1, None, None, None), float_format(self.dtype)

@@ -1,0 +1,176 @@
+// Sums over the cells of a run, in vectors. For narrow types in double: chains of few additions, whose results are
+// added in pairs of doubles, so that the error does not grow with the length. For kernels only.
+#pragma once
+
+#include "normalize/kernels/decide.hpp"
+#include "normalize/normalize_kernels.hpp"
+#include "simd/ends.hpp"
+
+#define HALFULP_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using VectorPair = PairOf<Doubles>;
+
+HALFULP_ALWAYS_INLINE VectorPair with(const VectorPair& total, const Doubles& block) {
+  const VectorPair s = sum_of(total.high, block);
+  return fast_sum_of(s.high, Doubles(s.low + total.low));
+}
+inline Pair lanes_of(const VectorPair& total) {
+  Pair sum{0.0, 0.0};
+  for (int i = 0; i < kWide; ++i) sum = sum + Pair{total.high[i], total.low[i]};
+  return sum;
+}
+// The same as a double, off by a few units of the sum of the magnitudes.
+inline double lane_sum(const VectorPair& total) { return sum_of_lanes(Doubles(total.high + total.low)); }
+
+// Chains of kSteps additions, kChains of them at a time.
+constexpr int kSteps = 8, kChains = 4;
+
+// Calls body(chain, reader) for every vector of n items, so that no chain gets more than kSteps between two calls of
+// flush(). A reader loads the vector's items of any array, from a given start.
+struct WholeVector {
+  Index at;
+  template <class T>
+  HALFULP_ALWAYS_INLINE Doubles operator()(const T* x, double) const {
+    return load_doubles(x + at);
+  }
+  static constexpr Index count() { return kWide; }
+};
+struct FirstItems {
+  Index at, left;
+  template <class T>
+  HALFULP_ALWAYS_INLINE Doubles operator()(const T* x, double fill) const {
+    return load_first_doubles(x + at, left, fill);
+  }
+  Index count() const { return left; }
+};
+template <int Chains, class Body, class Flush>
+HALFULP_ALWAYS_INLINE void in_chains(Index n, const Body& body, const Flush& flush) {
+  constexpr Index round = Chains * kWide;
+  Index at = 0;
+  for (; at + kSteps * round <= n; at += kSteps * round) {
+    for (int step = 0; step < kSteps; ++step)
+      for (int chain = 0; chain < Chains; ++chain) body(chain, WholeVector{at + step * round + chain * kWide});
+    flush();
+  }
+  if (at == n) return;
+  for (; at + round <= n; at += round)
+    for (int chain = 0; chain < Chains; ++chain) body(chain, WholeVector{at + chain * kWide});
+  for (; at + kWide <= n; at += kWide) body(0, WholeVector{at});
+  if (at < n) body(1, FirstItems{at, n - at});
+  flush();
+}
+// In the last round chain 0 may get Chains - 1 more, chain 1 one more.
+constexpr int kLongest = kSteps + kChains;
+
+// With c = x - pivot: the sums of c and c^2, and the largest sum of squares of a chain, which bounds every c^2.
+struct MomentSums {
+  VectorPair d{}, q{};
+  Doubles most{};
+
+  template <class T>
+  void add(const T* x, Index n, double pivot) {
+    const Doubles middle = splat(pivot);
+    Doubles ds[kChains]{}, qs[kChains]{};
+    VectorPair d_total = d, q_total = q;
+    Doubles top = most;
+    in_chains<kChains>(
+        n,
+        [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
+          const Doubles c = read(x, pivot) - middle;
+          ds[chain] += c;
+          qs[chain] = multiply_add(c, c, qs[chain]);
+        },
+        [&]() HALFULP_INLINE_LAMBDA {
+          top = max_first(top, max_first(max_first(qs[0], qs[1]), max_first(qs[2], qs[3])));
+          d_total = with(d_total, Doubles((ds[0] + ds[1]) + (ds[2] + ds[3])));
+          q_total = with(q_total, Doubles((qs[0] + qs[1]) + (qs[2] + qs[3])));
+          for (int i = 0; i < kChains; ++i) ds[i] = qs[i] = Doubles{};
+        });
+    d = d_total;
+    q = q_total;
+    most = top;
+  }
+};
+// Additions in a chain, two of chains, four of lanes; one rounding of c (twice in a square), one of a product.
+constexpr double kMomentError = (kLongest + 6 + 3) * 0x1p-53 * (1 + 0x1p-20);
+
+// With h = t or t w: the sums of h, h c, h^2, and c^2 where asked for, and the largest sum of h^2 of a chain.
+template <bool Squares>
+struct ProjectionSums {
+  VectorPair h{}, hc{};
+  Doubles hh{}, cc{}, most{};
+
+  template <class T, class W>
+  void add(const T* x, const T* t, const W* weight, Index n, double pivot) {
+    constexpr int chains = 2;
+    const Doubles middle = splat(pivot);
+    Doubles hs[chains]{}, hcs[chains]{}, hhs[chains]{}, ccs[chains]{};
+    VectorPair h_total = h, hc_total = hc;
+    Doubles top = most, hh_total = hh, cc_total = cc;
+    in_chains<chains>(
+        n,
+        [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
+          const Doubles c = read(x, pivot) - middle;
+          Doubles f = read(t, 0.0);
+          if constexpr (!std::is_same_v<W, void>) f *= read(weight, 0.0);
+          hs[chain] += f;
+          hcs[chain] = multiply_add(f, c, hcs[chain]);
+          hhs[chain] = multiply_add(f, f, hhs[chain]);
+          if constexpr (Squares) ccs[chain] = multiply_add(c, c, ccs[chain]);
+        },
+        [&]() HALFULP_INLINE_LAMBDA {
+          top = max_first(top, max_first(hhs[0], hhs[1]));
+          h_total = with(h_total, Doubles(hs[0] + hs[1]));
+          hc_total = with(hc_total, Doubles(hcs[0] + hcs[1]));
+          hh_total += hhs[0] + hhs[1];
+          if constexpr (Squares) cc_total += ccs[0] + ccs[1];
+          for (int i = 0; i < chains; ++i) hs[i] = hcs[i] = hhs[i] = ccs[i] = Doubles{};
+        });
+    h = h_total;
+    hc = hc_total;
+    hh = hh_total;
+    cc = cc_total;
+    most = top;
+  }
+};
+// As above, with a rounding of h.
+constexpr double kProjectionError = (kLongest + 5 + 4) * 0x1p-53 * (1 + 0x1p-20);
+
+// The same sums in pairs of doubles for the cells that a double leaves undecided. A chain keeps its sum and the sum of
+// the errors of its additions; chains are added as pairs.
+class PairSum {
+ public:
+  HALFULP_ALWAYS_INLINE void add(const VectorPair& x) {
+    const VectorPair s = sum_of(chain_.high, x.high);
+    chain_.high = s.high;
+    chain_.low += s.low + x.low;
+    if (++steps_ == kPairSteps) flush();
+  }
+  Pair sum() {
+    flush();
+    return lanes_of(total_);
+  }
+
+ private:
+  static constexpr int kPairSteps = 64;
+  void flush() {
+    total_ = total_ + sum_of(chain_.high, chain_.low);
+    chain_ = VectorPair{};
+    steps_ = 0;
+  }
+  VectorPair chain_{}, total_{};
+  int steps_ = 0;
+};
+
+template <class Body>
+HALFULP_ALWAYS_INLINE void each_vector(Index n, const Body& body) {
+  Index at = 0;
+  for (; at + kWide <= n; at += kWide) body(WholeVector{at});
+  if (at < n) body(FirstItems{at, n - at});
+}
+
+}  // namespace
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
