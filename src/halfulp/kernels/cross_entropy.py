@@ -20,10 +20,20 @@ Maybe = np.ndarray[Any, Any] | None
 VALUE, TANGENT, COTANGENT = range(3)
 
 
-def _parts(numbers: list[Fraction]) -> tuple[Array, Array]:
-    """Rationals as sums of two doubles."""
-    high = [float(v) for v in numbers]
-    return np.array(high), np.array([float(v - Fraction(h)) for v, h in zip(numbers, high, strict=True)])
+def _pair(number: Fraction) -> tuple[float, float]:
+    """A rational as the sum of two doubles."""
+    return float(number), float(number - Fraction(float(number)))
+
+
+def _scaled(weights: Maybe, factor: Fraction, classes: int) -> tuple[Array, Array]:
+    """weights * factor, 1 if there are none, as sums of two doubles."""
+    high, low = _pair(factor)
+    if weights is None:
+        return np.full(classes, high), np.full(classes, low)
+    if factor == 1:
+        return weights.copy(), np.zeros(classes)
+    exact = [_pair(Fraction(w) * factor) for w in weights.tolist()]
+    return np.array([h for h, _ in exact]), np.array([v for _, v in exact])
 
 
 class _Call:
@@ -48,27 +58,28 @@ class _Call:
     def _prepare(self) -> None:
         """The coefficients as sums of two doubles, and one over the divisor."""
         classes, smooth = self.shape[self.axis], Fraction(self.op.label_smoothing)
-        given = None if self.weight is None else [Fraction(v) for v in as_doubles(self.weight).tolist()]
-        lead = None if given is None and smooth == 0 else [w * (1 - smooth) for w in given or [Fraction(1)] * classes]
-        base = None if smooth == 0 else [w * smooth / classes for w in given or [Fraction(1)] * classes]
-        self.lead = (None, None) if lead is None else _parts(lead)
-        self.base = (None, None) if base is None else _parts(base)
-        total, low = _parts([sum(base, Fraction(0))]) if base else (np.zeros(1), np.zeros(1))
-        self.base_total = (float(total[0]), float(low[0]))
+        given = None if self.weight is None else as_doubles(self.weight)
+        self.lead: tuple[Maybe, Maybe] = (None, None)
+        self.base: tuple[Maybe, Maybe] = (None, None)
+        whole = Fraction(0)
+        if smooth or given is not None:
+            self.lead = _scaled(given, 1 - smooth, classes)
+        if smooth:
+            self.base = _scaled(given, smooth / classes, classes)
+            whole = Fraction(classes) if given is None else sum((Fraction(w) for w in given.tolist()), Fraction(0))
+        self.base_total = _pair(whole * smooth / classes)
         divisor = Fraction(1)
         if self.op.reduction == "mean":
             divisor = Fraction(len(self.x))
             if self.labels is not None:
-                counts = np.bincount(self.labels[self.labels >= 0], minlength=classes).tolist()
-                divisor = (
-                    Fraction(sum(counts))
-                    if given is None
-                    else sum((n * w for n, w in zip(counts, given, strict=True)), Fraction(0))
-                )
+                used = self.labels[self.labels >= 0]
+                divisor = Fraction(used.size)
+                if given is not None:
+                    pairs = zip(np.bincount(used, minlength=classes).tolist(), given.tolist(), strict=True)
+                    divisor = sum((n * Fraction(w) for n, w in pairs if n), Fraction(0))
         self.divisor = divisor
         if divisor:
-            high, low = _parts([1 / divisor])
-            self.scale = (float(high[0]), float(low[0]))
+            self.scale = _pair(1 / divisor)
 
     def run(self, work: int, t: Maybe = None, g: Maybe = None) -> Array:
         by_row = self.op.reduction == "none"

@@ -87,16 +87,8 @@ class Row {
 
   // False if this kind of number cannot be trusted with this row, or if it holds what is not a number.
   bool prepare() {
-    double least = INFINITY;
-    top_ = -INFINITY;
-    double odd = 0;
-    for (Index i = 0; i < n_; ++i) {
-      const double v = number(x_[i]);
-      top_ = v > top_ ? v : top_;
-      least = v < least ? v : least;
-      odd += v - v;  // NaN for infinities, too
-    }
-    if (!(odd == 0) || !(std::fabs(top_) < 0x1p1000)) return false;
+    double least;
+    if (!survey(least) || !(std::fabs(top_) < 0x1p1000)) return false;
     top_at_ = 0;
     while (number(x_[top_at_]) != top_) ++top_at_;
     // A difference is rounded once, which changes its exponential by |d| units at most.
@@ -233,6 +225,36 @@ class Row {
   }
 
   Real depth(Index i) const { return difference(top_, number(x_[i]), static_cast<Real*>(nullptr)); }
+
+  // The largest and the smallest cell, in 16 lanes; false if a cell is not finite.
+  bool survey(double& least) {
+    double tops[kLanes16], leasts[kLanes16], odd[kLanes16];
+    for (int l = 0; l < kLanes16; ++l) {
+      tops[l] = -INFINITY;
+      leasts[l] = INFINITY;
+      odd[l] = 0;
+    }
+    const T* const x = x_;
+    const auto look = [&](Index i, int l) {
+      const double v = number(x[i]);
+      tops[l] = v > tops[l] ? v : tops[l];
+      leasts[l] = v < leasts[l] ? v : leasts[l];
+      odd[l] += v - v;  // NaN for infinities, too
+    };
+    const Index whole = n_ / kLanes16 * kLanes16;
+    for (Index i = 0; i < whole; i += kLanes16)
+      for (int l = 0; l < kLanes16; ++l) look(i + l, l);
+    for (Index i = whole; i < n_; ++i) look(i, static_cast<int>(i - whole));
+    double strange = 0;
+    top_ = -INFINITY;
+    least = INFINITY;
+    for (int l = 0; l < kLanes16; ++l) {
+      top_ = tops[l] > top_ ? tops[l] : top_;
+      least = leasts[l] < least ? leasts[l] : least;
+      strange += odd[l];
+    }
+    return strange == 0;
+  }
 
   // exp(x - top) of every cell but the largest.
   void exponentials() {

@@ -18,7 +18,9 @@ Other other_of(const SquareProblem& p) {
   return p.s != nullptr ? Other::minus_s : Other::own;
 }
 
-bool in_range(double x) { return x == 0 || (std::fabs(x) > kSmallest && std::fabs(x) < kLargest); }
+HALFULP_ALWAYS_INLINE bool in_range(double x) {
+  return (x == 0) | ((std::fabs(x) > kSmallest) & (std::fabs(x) < kLargest));
+}
 
 // The numbers of a row. `mean` is what is subtracted where there is no y, in two parts: a pivot and the rest.
 template <class T, class Real, bool Centred, Other other>
@@ -49,6 +51,24 @@ struct Cells {
   }
 };
 
+// Partial sums of pairs: one chain of additions would wait for itself.
+struct PairLanes {
+  double high[kLanes16] = {}, low[kLanes16] = {}, size[kLanes16] = {};
+
+  HALFULP_ALWAYS_INLINE void add(const Pair& x, int l) {
+    const Pair sum = Pair{high[l], low[l]} + x;
+    high[l] = sum.high;
+    low[l] = sum.low;
+    size[l] += std::fabs(x.high);
+  }
+  void total(Pair& sum, double& sizes) const {
+    for (int l = 0; l < kLanes16; ++l) {
+      sum = sum + Pair{high[l], low[l]};
+      sizes += size[l];
+    }
+  }
+};
+
 // Sums of a, b and a b over cells [begin, end), and of their magnitudes. Terms are rounded three times at most.
 template <class Real>
 struct Sums {
@@ -56,48 +76,67 @@ struct Sums {
   double ab_size = 0, a_size = 0, b_size = 0;
   bool good = true;
 
-  template <bool Centred, class C>
+  template <bool Products, bool Means, class C>
   void add(const C& cells, Index begin, Index end) {
     if constexpr (sizeof(Real) == sizeof(double)) {
       for (Index from = begin; from < end; from += kBlock) {
         const Index stop = end - from < kBlock ? end - from : kBlock, whole = stop / kLanes16 * kLanes16;
         Lanes sums[3], sizes[3];
         const auto one = [&](Index i, int l) {
-          const double a = cells.a(i), b = cells.b(i), ab = a * b;
-          sums[0].lane[l] += ab;
-          sizes[0].lane[l] += std::fabs(ab);
-          if constexpr (Centred) {
+          const double a = cells.a(i);
+          if constexpr (Means) {
             sums[1].lane[l] += a;
             sizes[1].lane[l] += std::fabs(a);
-            sums[2].lane[l] += b;
-            sizes[2].lane[l] += std::fabs(b);
+          }
+          if constexpr (Products) {
+            const double b = cells.b(i), ab = a * b;
+            sums[0].lane[l] += ab;
+            sizes[0].lane[l] += std::fabs(ab);
+            if constexpr (Means) {
+              sums[2].lane[l] += b;
+              sizes[2].lane[l] += std::fabs(b);
+            }
           }
         };
         for (Index i = 0; i < whole; i += kLanes16)
           for (int l = 0; l < kLanes16; ++l) one(from + i + l, l);
         for (Index i = whole; i < stop; ++i) one(from + i, static_cast<int>(i - whole));
-        ab = with(ab, sums[0].sum());
-        ab_size += sizes[0].sum();
-        if constexpr (Centred) {
+        if constexpr (Products) {
+          ab = with(ab, sums[0].sum());
+          ab_size += sizes[0].sum();
+        }
+        if constexpr (Means) {
           a = with(a, sums[1].sum());
           a_size += sizes[1].sum();
+        }
+        if constexpr (Products && Means) {
           b = with(b, sums[2].sum());
           b_size += sizes[2].sum();
         }
       }
     } else {
-      for (Index i = begin; i < end; ++i) {
-        const Pair own = cells.a(i), other = cells.b(i), product = own * other;
-        good = good && in_range(own.high) && in_range(other.high);
-        ab = ab + product;
-        ab_size += size_of(product);
-        if constexpr (Centred) {
-          a = a + own;
-          a_size += size_of(own);
-          b = b + other;
-          b_size += size_of(other);
+      PairLanes products, means, others;
+      const Index whole = begin + (end - begin) / kLanes16 * kLanes16;
+      const auto one = [&](Index i, int l) {
+        const Pair own = cells.a(i);
+        int odd = in_range(own.high) ? 0 : 1;
+        if constexpr (Means) means.add(own, l);
+        if constexpr (Products) {
+          const Pair other = cells.b(i);
+          odd |= in_range(other.high) ? 0 : 1;
+          products.add(own * other, l);
+          if constexpr (Means) others.add(other, l);
         }
-      }
+        return odd;
+      };
+      int strange = 0;
+      for (Index i = begin; i < whole; i += kLanes16)
+        for (int l = 0; l < kLanes16; ++l) strange |= one(i + l, l);
+      for (Index i = whole; i < end; ++i) strange |= one(i, static_cast<int>(i - whole));
+      good = good && strange == 0;
+      products.total(ab, ab_size);
+      means.total(a, a_size);
+      others.total(b, b_size);
     }
   }
 };
@@ -109,12 +148,12 @@ Enclosed enclosed(Pair y, double error, bool good) {
 template <class T, class Real, Other other>
 Enclosed part_of(const SquareProblem& p, Index row, Index begin, Index end) {
   Sums<Real> sums;
-  sums.template add<false>(Cells<T, Real, false, other>(p, row), begin, end);
+  sums.template add<true, false>(Cells<T, Real, false, other>(p, row), begin, end);
   return enclosed(sums.ab, sums.ab_size * (sum_error<Real>(end - begin) + 4 * RealTraits<Real>::unit), sums.good);
 }
 
 // A pivot near the mean: of the first cells, then of all.
-template <class T, class Real, Other other>
+template <bool Products, class T, class Real, Other other>
 Sums<Real> centred_sums(Cells<T, Real, true, other>& cells, Index n) {
   double sum = 0;
   const Index head = n < 64 ? n : 64;
@@ -124,7 +163,7 @@ Sums<Real> centred_sums(Cells<T, Real, true, other>& cells, Index n) {
   Sums<Real> sums;
   for (int attempt = 0; attempt < 2; ++attempt) {
     sums = Sums<Real>();
-    sums.template add<true>(cells, 0, n);
+    sums.template add<Products, true>(cells, 0, n);
     const double shift = sums.a.high / static_cast<double>(n);
     if (attempt == 1 || !(std::fabs(shift) * static_cast<double>(n) > sums.a_size / 2)) break;
     const double moved = static_cast<double>(static_cast<float>(cells.pivot + shift));
@@ -147,7 +186,7 @@ Pair mean_of(const Sums<Real>& sums, Index n, double& error) {
 template <class T, class Real>
 Enclosed centred_of(const SquareProblem& p, Index row) {
   Cells<T, Real, true, Other::t> cells(p, row);
-  const Sums<Real> sums = centred_sums<T, Real, Other::t>(cells, p.length);
+  const Sums<Real> sums = centred_sums<true>(cells, p.length);
   double off;
   const Pair delta = mean_of(sums, p.length, off);
   const Pair y = sums.ab - delta * sums.b;
@@ -168,7 +207,7 @@ class Each {
     scale_ = real<Real>(p.factor) / real<Real>(p.divisor);
     exact_scale_ = std::fabs(std::frexp(p.divisor, &exponent_)) == 0.5;
     if constexpr (Centred) {
-      const Sums<Real> sums = centred_sums<T, Real, other>(cells_, p.length);
+      const Sums<Real> sums = centred_sums<false>(cells_, p.length);
       const Pair delta = mean_of(sums, p.length, off_);
       delta_ = R::from(delta.high, delta.low);
       if (sizeof(Real) == sizeof(double)) off_ += std::fabs(delta.low);
