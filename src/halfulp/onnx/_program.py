@@ -239,6 +239,11 @@ def build(node: Node, proto: onnx.NodeProto, scope: Scope) -> Callable[..., Any]
     if proto.domain == "com.microsoft" and node.operator in scope.contributed:
         return _contributed(node, scope.contributed[node.operator])
     operators = scope.operators
+    if proto.domain in _STANDARD and node.operator not in operators and scope.contributed:
+        defined = _definition(node)
+        if defined is not None:
+            _check_counts(node)
+            return _call(node, proto, defined, scope)
     if proto.domain not in _STANDARD or node.operator not in operators:
         domain = f" of domain {proto.domain!r}" if proto.domain else ""
         known = ", ".join(sorted(operators))
@@ -312,6 +317,26 @@ def _call(node: Node, proto: onnx.NodeProto, function: onnx.FunctionProto, scope
     program = _closed(body, tuple(function.input), {}, tuple(function.output), inner, set(), node)
     missing = (None,) * (len(function.input) - len(node.inputs))
     return lambda *inputs: run_subgraph(node, program, (*inputs, *missing), ())[: len(node.outputs)]
+
+
+def _definition(node: Node) -> onnx.FunctionProto | None:
+    """ONNX's own definition of an operator by other nodes, if it has one that does not depend on types."""
+    try:
+        schema: Any = onnx.defs.get_schema(node.operator, node.opset)
+    except (onnx.defs.SchemaError, TypeError):  # of a name that is no text
+        return None
+    if not schema.has_function:
+        return None
+    function = onnx.FunctionProto()
+    function.CopyFrom(schema.function_body)
+    function.domain = "ONNX's definitions"
+    named = {attribute.name for attribute in function.attribute_proto}
+    for name, attribute in schema.attributes.items():
+        if attribute.default_value.name and name not in named:
+            function.attribute_proto.add().CopyFrom(attribute.default_value)
+            if name in function.attribute:
+                function.attribute.remove(name)
+    return function
 
 
 def _with_attributes(proto: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:

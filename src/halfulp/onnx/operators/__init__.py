@@ -24,6 +24,7 @@ from halfulp.onnx.operators import (
     recurrent,
     reduction,
     resize,
+    selection,
     trigonometry,
 )
 from halfulp.onnx.operators.convolution import conv, conv_transpose
@@ -86,6 +87,13 @@ _DECIDING: dict[str, Builder] = {
     "Not": comparison.logic(np.logical_not),
     "Or": comparison.logic(np.logical_or),
     "Scan": control.scan,
+    **{
+        f"Bitwise{name}": selection.bitwise(getattr(np, f"bitwise_{name.lower()}"))
+        for name in ("And", "Or", "Xor", "Not")
+    },
+    "BitShift": selection.bit_shift,
+    "Hardmax": selection.hardmax,
+    "NonMaxSuppression": selection.non_max_suppression,
     "Xor": comparison.logic(np.logical_xor),
 }
 _ARITHMETIC: dict[str, Builder] = {
@@ -93,6 +101,10 @@ _ARITHMETIC: dict[str, Builder] = {
     "Ceil": arithmetic.unary(arithmetic.ceil),
     "Cos": trigonometry.wave("cos"),
     "DFT": fourier.dft,
+    **{
+        name.capitalize(): trigonometry.curve(name)
+        for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
+    },
     "Div": arithmetic.div,
     "Einsum": einsum.einsum,
     "Floor": arithmetic.unary(arithmetic.floor),

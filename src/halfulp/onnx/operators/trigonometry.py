@@ -1,4 +1,4 @@
-"""Sin and Cos: the exact value, rounded once."""
+"""Sin, Cos, Tan, their inverses, and the hyperbolic functions: the exact value, rounded once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from halfulp.autograd import TapeOperator, apply, ops
 from halfulp.autograd.operators._base import PullbackRule
-from halfulp.numbers import Format
+from halfulp.numbers import Format, is_float
 from halfulp.onnx._nearest import by_balls, nearest, rationals
 from halfulp.onnx._node import Node
 
@@ -49,6 +49,45 @@ class Wave(TapeOperator):
 
     def pullback(self, primals: Sequence[Any], output: Any, needs: Sequence[bool]) -> PullbackRule:
         return lambda g: (ops.mul(self._slope(primals[0]), g),)
+
+
+_LARGEST = {"sin": 2.0**20, "cos": 2.0**20, "tan": 2.0**20, "sinh": 80.0, "cosh": 80.0}
+"""Libraries are within a few units up to these arguments; for larger ones balls decide."""
+
+_EXACT = {"acos": 1.0, "acosh": 1.0}
+"""The argument at which the value is 0; it is 0 for the other functions, whose value there is 0, or 1 for cosh."""
+
+
+def curve(name: str) -> Callable[[Node], Callable[..., Any]]:
+    """The builder of Tan, Asin, Sinh and their kind, which have no derivative here."""
+    inverse = name.startswith("a")
+    function = getattr(np, f"arc{name[1:]}" if inverse else name)
+
+    def builder(node: Node) -> Callable[..., Any]:
+        def run(x: Any) -> Any:
+            if not isinstance(x, np.ndarray) or not is_float(x.dtype):
+                raise node.refusal(f"input dtype={x.dtype}", "must be floats that are not differentiated", "O9")
+            node.fits(tuple(x.shape), x, 48)
+            values = x.astype(np.float64)
+            with np.errstate(all="ignore"):
+                estimate = function(values)
+            error = np.where(
+                np.abs(values) <= _LARGEST.get(name, np.inf), 16 * _UNIT * np.abs(estimate) + 2.0**-1070, np.inf
+            )
+            stands = ~np.isfinite(values) | (values == _EXACT.get(name, 0.0)) | (inverse & ~np.isfinite(estimate))
+            flat = x.reshape(-1)
+            return nearest(estimate, error, x.dtype, lambda i, target: _by_ball(name, float(flat[i]), target), stands)
+
+        return run
+
+    return builder
+
+
+def _by_ball(name: str, value: float, target: Format) -> float:
+    if name in ("sinh", "cosh") and abs(value) > 2000:  # beyond every format
+        return -np.inf if name == "sinh" and value < 0 else np.inf
+    (number,) = rationals([value])
+    return by_balls(lambda: getattr(flint.arb(number), name)(), target)
 
 
 def wave(name: str) -> Callable[[Node], Callable[..., Any]]:
