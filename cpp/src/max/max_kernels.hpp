@@ -66,6 +66,11 @@ using Windows = Contents (*)(const void* source, void* out, const WindowRun& run
 using PairWindows = Contents (*)(const void* source, const void* tangents, void* out, void* pairs,
                                  const WindowRun& run);
 
+// The maxima of windows of any height and of two or three cells in width, of cells that only differ if they compare
+// different; what the cells held. Output row r has the rows taps[0], taps[1], ... from r * from_step on. The scratch
+// holds a row with 4 * kRowSlack bytes more.
+using ColumnWindows = Contents (*)(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run);
+
 // Kernels for one type of cells.
 struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
@@ -79,9 +84,11 @@ struct MaxRowKernels {
   Contents (*deinterleave2)(const void* source, void* const* targets, const RowRun& rows);
   Contents (*deinterleave3)(const void* source, void* const* targets, const RowRun& rows);
   Windows windows[2][2];  // [stride - 1][cells - 2]
-  // The same of (cell & keep) ^ flip, which is also what is stored. Of i16: of the sortable keys of a half type with
-  // this infinity; a NaN or -0 among them counts as NaN. Null for other integers.
+  // The same of (cell & keep) ^ flip, which is also what is stored. Null for integers.
   Windows changed[2][2];
+  // Of u8 and i16, whose deinterleaving is dear. Keyed, of i16: of the sortable keys of (cell & keep) ^ flip of a half
+  // type with this infinity; a NaN or -0 among them counts as NaN. Outputs are numbers again.
+  ColumnWindows columns_first[2][2], keyed_columns_first[2][2];
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
   // may be written up to a whole vector. [last]: the last of equal ones.
   Contents (*fours[2])(const void* source, void* out, const RowRun& rows);

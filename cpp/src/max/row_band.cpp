@@ -59,7 +59,7 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
   }
   row_length = padded_items(axis_.output * lanes, type.item);
   in_place = reads_channels_last(plan, type, payload, lanes);
-  const Index items = shape_.pitch * rows + kRowSlack;
+  const Index items = std::max(shape_.pitch * rows, axis_.size * lanes) + 4 * kRowSlack;
   values_.assign(items, type.item);
   windows_.taps(loader_, taps_);
   if (windows_.doubling())
@@ -184,6 +184,19 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
     run.pair_step = beside / type_.item;
   }
   return pair_windows_->windows[stride][kernel](cells, tangents, made_, made_pairs_, run);
+}
+
+Contents RowBand::columns_first(const void* const* taps, int count, void* out, Index rows, Index from_step,
+                                Index to_step) {
+  WindowRun run{rows, axis_.size, axis_.before, axis_.output, from_step, to_step};
+  run.flip = type_.flip;
+  const auto stride = axis_.stride - 1, kernel = axis_.kernel - 2;
+  const MaxRowKernels& kernels = select_max_kernels(axis_.output * type_.item).rows[static_cast<int>(type_.compared)];
+  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, values_.data(), out, run);
+  run.keep = change->keep;
+  run.flip = change->flip;
+  run.infinity = change->infinity;
+  return kernels.keyed_columns_first[stride][kernel](taps, count, values_.data(), out, run);
 }
 
 // The doubling straight from the array's rows, through real cells only.

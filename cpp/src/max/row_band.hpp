@@ -39,6 +39,13 @@ class RowBand {
            small_windows(plane, row_axis);
   }
 
+  bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
+    return !type_.is_number() && type_.item <= 2 && payload_ == Payload::none && small_windows(plane, row_axis);
+  }
+  // Windows straight from the rows of short integers: `rows` rows of outputs, whose first has these taps; changed cells
+  // are compared by their keys.
+  Contents columns_first(const void* const* taps, int count, void* out, Index rows, Index from_step, Index to_step);
+
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule);
 

@@ -118,6 +118,10 @@ class Separable final : public PlaneEngine {
       emitter_.row(output, band_.value(0), band_.pair(0), true);
       return true;
     }
+    if (columns_first()) {
+      for (Index o = begin; o < end && !failed();) o += columns_first_rows(o, end);
+      return !failed();
+    }
     Index output[kMaxRank] = {};
     if (last_ == 1) {
       rows(0, part_.x.data, part_.tangent.data, 0, begin, end,
@@ -177,6 +181,36 @@ class Separable final : public PlaneEngine {
       return;
     }
     for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, make, join(a)));
+  }
+
+  // Small windows of short integers, into dense rows: rows are folded before columns.
+  bool columns_first() const noexcept {
+    return last_ == 1 && !by_blocks(plan_.axes[0]) && band_.takes_columns_first(part_, 0) &&
+           !plan_.any_empty && part_.out.strides[1] == type_.item && part_.out.strides[0] % type_.item == 0;
+  }
+
+  // Output row o and those after it with as many taps, a stride apart. Returns their number.
+  Index columns_first_rows(Index o, Index end) {
+    const Axis& axis = plan_.axes[0];
+    const MaxPlan::Spans& spans = plan_.spans[0];
+    const auto cell = [](Index i) { return static_cast<std::size_t>(i); };
+    const Index count = spans.count[cell(o)], begin = spans.begin[cell(o)], item = type_.item;
+    const Index n = plan_.axes[1].output, step = part_.out.strides[0] / item;
+    const bool stream = part_.stream && step == n;
+    Index run = 1;
+    while (o + run < end && run < band_.capacity() && spans.count[cell(o + run)] == count &&
+           spans.begin[cell(o + run)] == begin + run * axis.stride)
+      ++run;
+    std::vector<const void*>& taps = levels_[0].values;
+    taps.clear();
+    for (Index t = 0; t < count; ++t) taps.push_back(part_.x.data + (begin + t * axis.dilation) * part_.x.strides[0]);
+    char* const target = part_.out.data + o * part_.out.strides[0];
+    char* const made = stream ? result_.value(0) : target;
+    const Contents contents = band_.columns_first(taps.data(), static_cast<int>(count), made, run,
+                                                  axis.stride * (part_.x.strides[0] / item), step);
+    worst_ = std::max(worst_, contents);
+    if (stream) stream_.copy(made, target, run * n * item);
+    return run;
   }
 
   // Large windows of values alone go to a dense output in runs.
@@ -259,10 +293,7 @@ class Separable final : public PlaneEngine {
     const Index items = (whole ? rows.count : 1) * rows.items;
     for (Index r = 0; r < (whole ? 1 : rows.count); ++r) {
       char* const row = values + r * rows.to_step * type_.item;
-      if (type_.compared == Compared::i16)
-        keys_.from_keys(reinterpret_cast<std::int16_t*>(row), items, static_cast<std::int16_t>(band_.change->flip));
-      else
-        row_kernels_.change(row, row, items * type_.item, ~std::uint64_t{0}, band_.change->flip);
+      row_kernels_.change(row, row, items * type_.item, ~std::uint64_t{0}, band_.change->flip);
     }
   }
 
@@ -297,7 +328,6 @@ class Separable final : public PlaneEngine {
   CellType type_;
   const StreamKernels& stream_ = select_stream_kernels();
   const RowKernels& row_kernels_ = select_row_kernels();
-  const KeyKernels& keys_ = select_max_kernels().keys;
   Payload payload_;
   int last_;
   Index lanes_;

@@ -1,6 +1,6 @@
 // Rows of hard max: fold taps, copy and deinterleave rows while looking for NaN; windows.hpp has the small windows.
 #include "max/kernels/values.hpp"
-#include "max/kernels/windows.hpp"
+#include "max/kernels/columns_first.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -359,6 +359,14 @@ constexpr void set_windows(Windows (&table)[2][2]) {
   table[1][1] = windows<C, 2, 3, Kind>;
 }
 
+template <class C, Change Kind>
+constexpr void set_columns_first(ColumnWindows (&table)[2][2]) {
+  table[0][0] = columns_first<C, 1, 2, Kind>;
+  table[0][1] = columns_first<C, 1, 3, Kind>;
+  table[1][0] = columns_first<C, 2, 2, Kind>;
+  table[1][1] = columns_first<C, 2, 3, Kind>;
+}
+
 // One rule serves integers, which have no NaN, and one order of equal ones, which cannot be told apart.
 template <class C, MaxRule Rule>
 constexpr void set_rule(MaxRowKernels& table) {
@@ -383,10 +391,11 @@ constexpr MaxRowKernels row_kernels() {
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
+  if constexpr (sizeof(C) <= 2) set_columns_first<C, Change::order>(table.columns_first);
+  if constexpr (std::is_same_v<C, std::int16_t>) set_columns_first<C, Change::keys>(table.keyed_columns_first);
   // Of eight bytes, nothing is to be gained by leaving cells as they are.
   set_windows<C, !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits>(table.windows);
   if constexpr (number) set_windows<C, Change::bits>(table.changed);
-  if constexpr (std::is_same_v<C, std::int16_t>) set_windows<C, Change::keys>(table.changed);
   table.fours[0] = fours<C, false>;
   table.fours[1] = fours<C, number>;
   if constexpr (sizeof(C) >= 4) table.sixteens = sixteens<C>;

@@ -15,28 +15,32 @@ struct Nothing {};
 enum class Change { none, bits, order, keys };
 
 template <class C, Change Kind>
-struct CellChange {
+class CellChange {
+ public:
   using Bits = std::make_unsigned_t<int_like<C>>;
-  Bits keep, flip;
 
-  explicit CellChange(const WindowRun& run) : keep(static_cast<Bits>(run.keep)), flip(static_cast<Bits>(run.flip)) {}
+  explicit CellChange(const WindowRun& run) : keep_(static_cast<Bits>(run.keep)), flip_(static_cast<Bits>(run.flip)) {
+    if constexpr (Kind == Change::keys) {
+      // The key of a number with its sign changed is the complement; that of a magnitude, the bits without the sign.
+      flip_ = flip_ == 0 ? 0 : 0xffff;
+      keep_ = keep_ == 0xffff ? 0x7fff : 0x8000;
+    }
+  }
   template <class V>
   V operator()(const V& v) const {
     using B = Vector<Bits, sizeof(V)>;
     if constexpr (Kind == Change::none) return v;
-    B bits = reinterpret<B>(v);
-    if constexpr (Kind != Change::order) bits &= splat<Bits, sizeof(V)>(keep);
-    bits ^= splat<Bits, sizeof(V)>(flip);
-    if constexpr (Kind == Change::keys) return sortable_key(reinterpret<V>(bits));
-    else return reinterpret<V>(bits);
+    const B keep = splat<Bits, sizeof(V)>(keep_), flip = splat<Bits, sizeof(V)>(flip_);
+    const B bits = reinterpret<B>(v);
+    if constexpr (Kind == Change::order) return reinterpret<V>(bits ^ flip);
+    else if constexpr (Kind == Change::keys) return reinterpret<V>(bits ^ (reinterpret<B>(v >> 15) & keep) ^ flip);
+    else return reinterpret<V>((bits & keep) ^ flip);
   }
   C one(C x) const {
+    const Bits bits = reinterpret<Bits>(x);
     if constexpr (Kind == Change::none) return x;
-    Bits bits = reinterpret<Bits>(x);
-    if constexpr (Kind != Change::order) bits &= keep;
-    bits ^= flip;
-    if constexpr (Kind == Change::keys) return static_cast<C>(sortable_key(reinterpret<C>(bits)));
-    else return reinterpret<C>(bits);
+    else if constexpr (Kind == Change::order) return reinterpret<C>(static_cast<Bits>(bits ^ flip_));
+    else return reinterpret<C>(static_cast<Bits>((bits & keep_) ^ flip_));
   }
   template <class V>
   V restored(const V& v) const {
@@ -47,6 +51,9 @@ struct CellChange {
     if constexpr (Kind == Change::order) return one(x);
     else return x;
   }
+
+ private:
+  Bits keep_, flip_;
 };
 
 // The outputs whose windows lie within a row: [begin, end).
@@ -70,9 +77,7 @@ class WindowFold {
   using V = Vector<C, Bytes>;
   using Payload = Vector<std::conditional_t<kPaired, P, C>, Bytes>;
 
-  static constexpr bool kKeys = Kind == Change::keys;
-
-  explicit WindowFold(const WindowRun& run) : change_(run), infinity_(run.infinity) {}
+  explicit WindowFold(const WindowRun& run) : change_(run) {}
 
   // Outputs whose first window starts at `cells`; reads no cell beyond the last window. AtEnd: nobody else looks at the
   // last cells.
@@ -81,19 +86,17 @@ class WindowFold {
     std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
     Phases<V, C> x;
     x.load(cells);
-    if constexpr (!kKeys) {
-      watch_.see(x.low, Stride == 2 ? x.high : x.low);
-      if constexpr (AtEnd) {
-        if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
-        else if constexpr (Count == 3) watch_.see(x.later_high(cells));
-      }
+    watch_.see(x.low, Stride == 2 ? x.high : x.low);
+    if constexpr (AtEnd) {
+      if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
+      else if constexpr (Count == 3) watch_.see(x.later_high(cells));
     }
     if constexpr (kTangents) payload.load(tangents);
-    V best = changed_tap<0, AtEnd>(x, cells);
+    V best = change_(x.template tap<0>(cells));
     Payload pair{};
     if constexpr (kTangents) pair = payload.template tap<0>(tangents);
-    join<1, AtEnd>(x, cells, payload, tangents, best, pair);
-    if constexpr (Count == 3) join<2, AtEnd>(x, cells, payload, tangents, best, pair);
+    join<1>(x, cells, payload, tangents, best, pair);
+    if constexpr (Count == 3) join<2>(x, cells, payload, tangents, best, pair);
     best = change_.restored(best);
     store(out, Stride == 2 ? in_order(best) : best);
     if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
@@ -107,8 +110,7 @@ class WindowFold {
     for (int64_t t = 0; t < Count; ++t) {
       if (first + t < 0 || first + t >= cells) continue;
       const C cell = row[first + t], x = change_.one(cell);
-      if constexpr (kKeys) clean_one_ = clean_one_ && x <= infinity_ && x >= -infinity_ - 1 && x != -1;
-      else watch_.see_one(cell);
+      watch_.see_one(cell);
       if (any && !takes_over_one<C, MaxRule::clean>(x, best)) continue;
       best = x;
       tap = t;
@@ -119,10 +121,7 @@ class WindowFold {
     else if constexpr (kPaired) *payload = static_cast<P>(tap);
   }
 
-  Contents found() const {
-    if constexpr (kKeys) return clean_one_ && watch_.clean(infinity_) ? Contents::finite : Contents::nan;
-    else return watch_.found();
-  }
+  Contents found() const { return watch_.found(); }
 
  private:
   // The vectors that taps are taken from, those of two neighbouring outputs `Stride` items apart.
@@ -142,17 +141,9 @@ class WindowFold {
     }
   };
 
-  // A tap as it is compared. Keys are watched as they are made, but for those that the next outputs make again.
-  template <int Tap, bool AtEnd, class X>
-  V changed_tap(const X& x, const C* cells) {
-    const V bits = x.template tap<Tap>(cells), changed = change_(bits);
-    if constexpr (kKeys && (AtEnd || Tap < Stride)) watch_.see(bits, changed);
-    return changed;
-  }
-
-  template <int Tap, bool AtEnd, class X, class Y>
+  template <int Tap, class X, class Y>
   void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) {
-    const V x = changed_tap<Tap, AtEnd>(cells, at);
+    const V x = change_(cells.template tap<Tap>(at));
     if constexpr (kPaired) {
       const auto mask = takes_over<C, MaxRule::clean>(x, best);
       if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
@@ -162,9 +153,7 @@ class WindowFold {
   }
 
   CellChange<C, Kind> change_;
-  std::conditional_t<kKeys, KeyWatch<Bytes>, NanWatch<C, Bytes>> watch_;
-  std::int16_t infinity_;
-  bool clean_one_ = true;
+  NanWatch<C, Bytes> watch_;
 };
 
 template <class C, class P, int Stride, int Count, Change Kind, int Bytes>
