@@ -1,6 +1,6 @@
 """Means, means of numbers and medians of images beside a copy of the same bytes and the tools of the field.
 
-python -m benchmarks downsampling [--size 16384] [--rounds 5] [--threads 1 --processor-time]
+python -m benchmarks downsampling [--size 16384] [--rounds 5] [--threads 1 --processor-time] [--isa avx2]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.table import Table
 
 import halfulp as hu
 from benchmarks.timing import best_times
-from halfulp import kernels
+from halfulp import _core, kernels
 
 Contenders = dict[str, Callable[[], Any]]
 
@@ -143,10 +143,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--volume", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--isa", choices=_core.available_isas(), help="force an instruction set of ours")
     parser.add_argument("--processor-time", action="store_true", help="for a machine that is not idle")
     options = parser.parse_args(arguments)
     threads, clock = options.threads, time.process_time if options.processor_time else time.perf_counter
     kernels.set_num_threads(threads)
+    if options.isa is not None:
+        _core.set_isa(options.isa)
     rows: list[tuple[str, Callable[[], Contenders]]] = [
         (f"mean 2x2, {options.size}^2 {dtype}", partial(mean, options.size, dtype, threads))
         for dtype in ("uint8", "uint16")
@@ -156,7 +159,7 @@ def main(arguments: list[str]) -> None:
         rows.append((work, partial(nan_mean, options.size // 2, share, threads)))
     rows.append((f"median 2x2x2, {options.volume}^3 uint16", partial(median, options.volume, threads)))
     kind = "processor time" if options.processor_time else "wall time"
-    title = f"threads: {threads}, {kind}, best of {options.rounds}"
+    title = f"{_core.get_isa()}, threads: {threads}, {kind}, best of {options.rounds}"
     table = Table("work", "contender", "ms", "halfulp is faster by", title=title)
     for work, contenders in rows:
         times = best_times(contenders(), options.rounds, clock=clock)
