@@ -131,3 +131,27 @@ def test_a_fractional_max_pooling_has_one_size_F3() -> None:
     with pytest.raises(ht.TorchPolicyError, match=r"exactly one must be given \[F3\]"):
         ht.fractional_max_pool2d(x, 2)
     assert ht.fractional_max_pool2d(x, 2, output_ratio=0.5).shape == (1, 2, 2)
+
+
+NORMS = {
+    "layer": (hu.LayerNorm((3,)), (4, 3), (3,)),
+    "group": (hu.GroupNorm(2), (2, 4, 3), (4,)),
+    "instance": (hu.InstanceNorm(), (2, 3, 5), (3,)),
+    "batch": (hu.BatchNorm(True), (4, 3, 2), (3,)),
+}
+
+
+@pytest.mark.parametrize("given", [1, 2, 3])
+@pytest.mark.parametrize("name", NORMS)
+def test_the_second_derivatives_of_norms_agree_with_and_without_weights(name: str, given: int) -> None:
+    op, shape, weight = NORMS[name]
+    rng = np.random.default_rng(given)
+    points = tuple(rng.standard_normal(s).astype(np.float32) for s in (shape, weight, weight)[:given])
+    directions = tuple(rng.standard_normal(p.shape).astype(np.float32) for p in points)
+    g = rng.standard_normal(shape).astype(np.float32)
+    expected = hu.hvp(lambda *xs: hu.ops.sum(hu.ops.mul(op(*xs), g)), points, directions)
+    found = jax.jvp(
+        jax.grad(lambda *xs: (hj.apply(op, *xs) * g).sum(), argnums=tuple(range(given))), points, directions
+    )[1]
+    for a, b in zip(found, expected if given > 1 else (expected,), strict=True):
+        np.testing.assert_allclose(a, np.zeros_like(a) if b is None else b, rtol=2e-4, atol=2e-4)

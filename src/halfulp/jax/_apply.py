@@ -16,7 +16,7 @@ import numpy as np
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.functional._source import functions as numpy_functions
 from halfulp.jax._codec import check_plain
-from halfulp.jax._primitives import bind, forward, indices_p
+from halfulp.jax._primitives import bind, complete, forward, indices_p
 from halfulp.records import Operator, _inputs, declaration_of
 from halfulp.records._missing import output_dtype
 
@@ -35,14 +35,7 @@ def apply(op: Operator, *inputs: Any) -> Any:
     arrays = [None if value is None else jnp.asarray(value) for value in inputs]
     stand_ins = [None if a is None else np.empty(0, a.dtype) for a in arrays]
     _inputs.as_arrays(op, stand_ins)  # the number of inputs and their element types; shapes come next
-    while arrays and arrays[-1] is None:
-        arrays.pop()
-    for i, name in enumerate(op.input_names[: len(arrays)]):
-        if arrays[i] is None:  # an absent weight before a bias is one of ones
-            like = jnp.asarray(inputs[0])
-            shape = op.weight_shape(like.shape)  # type: ignore[attr-defined]  # only normalisations have one
-            arrays[i] = (jnp.ones if name == "weight" else jnp.zeros)(shape, like.dtype)
-    given = [a for a in arrays if a is not None]
+    given = complete(op, arrays)
     op.output_shape(*(a.shape for a in given))
     check_plain(op)
     _check_held(op, output_dtype(op, given[0].dtype))

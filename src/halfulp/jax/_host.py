@@ -47,7 +47,7 @@ def run(work: str, record: str, arguments: Sequence[Memory], results: Sequence[M
 
 def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[Any]:
     """The output's tangent alone: the value has been computed elsewhere."""
-    if op.arity == 1 or op.constants:
+    if op.required is None and (op.arity == 1 or op.constants):
         *points, t = inputs
         return np.asarray(op.jvp(points, (t, *(None for _ in op.constants)))[1])
     if op.required is not None:
@@ -67,7 +67,7 @@ def _tangent(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> NDArray[
 
 def _cotangents(op: Any, inputs: list[NDArray[Any]], which: list[bool]) -> tuple[Any, ...]:
     """The cotangents that are wanted, None for the others, without the value."""
-    if op.arity == 1 or op.constants:
+    if op.required is None and (op.arity == 1 or op.constants):
         *points, g = inputs
         found: tuple[Any, ...] = op.vjp(*points)[1](g)
         return found

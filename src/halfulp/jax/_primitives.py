@@ -68,6 +68,18 @@ def cotangents(op: Operator, primals: Sequence[Any], g: Any, which: Sequence[boo
     return [next(found) if flag else None for flag in which]
 
 
+def complete(op: Operator, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs as primitives take them: without absent ones at the end; an absent weight before them is made."""
+    arrays = list(inputs)
+    while arrays and arrays[-1] is None:
+        arrays.pop()
+    for i, name in enumerate(op.input_names[: len(arrays)]):
+        if arrays[i] is None:  # an absent weight is one of ones
+            shape = op.weight_shape(arrays[0].shape)  # type: ignore[attr-defined]  # only normalisations have one
+            arrays[i] = (jnp.ones if name == "weight" else jnp.zeros)(shape, arrays[0].dtype)
+    return arrays
+
+
 def kept(op: Operator, primals: Sequence[Any]) -> int:
     """How many inputs a derivative gets: not the bias of a convolution, which no derivative depends on."""
     return len(primals) if op.required is not None else min(op.arity, 2)

@@ -15,6 +15,7 @@ from jax.interpreters import ad
 
 from halfulp.jax._primitives import (
     bind,
+    complete,
     cotangent_p,
     cotangents,
     forward,
@@ -85,8 +86,14 @@ def _tangent_jvp(
     output = tangent(op, points, directions)
     turned = [None if t is None or _is_zero(t) else t for t in turned]
     terms = [tangent(op, points, turned)] if any(t is not None for t in turned) else []
-    terms += declaration_of(op).curvature.tangent(JaxCalculus(op), points, directions, _present(moved))
+    change = declaration_of(op).curvature.tangent
+    terms += change(JaxCalculus(op), _padded(op, points), directions, _padded(op, _present(moved)))
     return output, _total(terms, output)
+
+
+def _padded(op: Operator, values: Sequence[Any]) -> list[Any]:
+    """One value for each input; None for those that are absent."""
+    return [*values, *(None,) * (op.arity - len(values))]
 
 
 class JaxCalculus:
@@ -96,13 +103,14 @@ class JaxCalculus:
         self.op = op
 
     def value(self, points: Sequence[Any]) -> Any:
-        return forward(self.op, *points)
+        return forward(self.op, *complete(self.op, points))
 
     def push(self, points: Sequence[Any], directions: Sequence[Any]) -> Any:
-        return tangent(self.op, points, directions)
+        return tangent(self.op, complete(self.op, points), directions)
 
     def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
-        return cotangents(self.op, points, g, tuple(i == which for i in range(self.op.arity)))[which]
+        wanted = tuple(i == which for i in range(self.op.arity))
+        return cotangents(self.op, complete(self.op, points), g, wanted)[which]
 
     def nonzero(self, x: Any) -> Any:
         return jnp.where(x == 0, jnp.ones_like(x), x)
@@ -164,7 +172,7 @@ def _cotangent_jvp(
     kept = [i for i, flag in enumerate(which) if flag]
     bent = declaration_of(op).curvature.cotangent
     for i in kept:
-        terms[i] += bent(JaxCalculus(op), points, g, moved, i)
+        terms[i] += bent(JaxCalculus(op), _padded(op, points), g, _padded(op, moved), i)
     return [outputs[i] for i in kept], [_total(terms[i], outputs[i]) for i in kept]
 
 

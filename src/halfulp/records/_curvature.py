@@ -212,8 +212,14 @@ def _normal_change(c: Any, points: Sequence[Any], h: Any, v: Any, weighted: bool
     return c.scaled(r * (along_v * p_h + along_h * p_v + both * scaled_n), -1)
 
 
+def _three(values: Sequence[Any]) -> Sequence[Any]:
+    """Those of input, weight and bias, of which the last may be left out, and of what follows."""
+    return (*values, *(None,) * (3 - len(values)))
+
+
 def _normal_tangent(c: Any, points: Sequence[Any], directions: Sequence[Any], moved: Sequence[Any]) -> list[Any]:
     """The push is w P(tx) + tw n + tb."""
+    points, directions, moved = _three(points), _three(directions), _three(moved)
     x, (tx, tw), (vx, vw) = points[0], directions[:2], moved[:2]
     terms = []
     if tx is not None and vw is not None:
@@ -232,6 +238,7 @@ def _pushed(c: Any, points: Sequence[Any], weight: Any, t: Any) -> Any:
 
 def _normal_cotangent(c: Any, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> list[Any]:
     """The pulls are P(w g) to x and the sum of g n to w."""
+    points, moved = _three(points), _three(moved)
     (vx, vw), rest = moved[:2], points[3:]
     terms = []
     if which == 0:
