@@ -5,7 +5,7 @@ python -m benchmarks publish [--only pooling|model|check] [--rounds N] [--thread
 - pooling: measures the pooling rows on every instruction set of the machine into docs/assets/pooling.json, and makes
   docs/assets/pooling.svg, docs/assets/pooling-all.svg, docs/reference/pooling-speed.md and a part of README.md of it.
 - model: runs examples/faster_pytorch_model.py into docs/assets/model.json, and makes a part of README.md of it.
-- check: runs `halfulp check` on three frameworks and makes the table of README.md.
+- check: runs `halfulp check` on three frameworks and makes the table of README.md and docs/assets/check.html.
 
 --again measures nothing: it makes pictures and texts from the JSON files. The home page of the documentation shows the
 parts of README.md.
@@ -35,6 +35,7 @@ from benchmarks.pooling import ISA_NAMES
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "assets" / "pooling.json"
 MODEL = ROOT / "docs" / "assets" / "model.json"
+REPORT = ROOT / "docs" / "assets" / "check.html"
 PACKAGES = ("torch", "onnxruntime", "openvino", "jax")
 SUBJECTS = ("torch", "jax", "onnxruntime")
 HEADLINES = {
@@ -213,11 +214,11 @@ def with_part(text: str, part: str, content: str) -> str:
 
 
 def conformance() -> str:
-    """The README's table, as ``halfulp check --markdown`` writes it."""
+    """The README's table, as ``halfulp check --markdown`` writes it; the report of the same run goes to the site."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "table.md"
         command = [sys.executable, "-m", "halfulp.cli", "check", *SUBJECTS, "--mode", "forward", "--dtype", "float32"]
-        command += ["--cases", "64", "--fail-on", "none", "--quiet", "--markdown", str(file)]
+        command += ["--cases", "64", "--fail-on", "none", "--quiet", "--markdown", str(file), "--report", str(REPORT)]
         subprocess.run(command, check=True)
         return file.read_text(encoding="utf-8").strip()
 
