@@ -229,9 +229,13 @@ void precise_row(const SoftmaxProblem& p, const T* x, const T* t, T* out, double
   const bool good = row.prepare();
   for (Index c = 0; c < (cells == nullptr ? n : cells->count); ++c) {
     const Index i = cells == nullptr ? c : cells->at[c];
-    if (number(x[i]) == -INFINITY && !(logarithm && work != SoftmaxWork::value)) {
-      out[i] = round_to<T>(logarithm ? -INFINITY : 0.0);
-      continue;
+    if (number(x[i]) == -INFINITY) {  // p is 0
+      const bool kept = !logarithm || work != SoftmaxWork::tangent;
+      const double value = !logarithm ? 0.0 : work == SoftmaxWork::value ? -INFINITY : number(t[i]) + 0.0;
+      if (kept) {
+        out[i] = round_to<T>(value);
+        continue;
+      }
     }
     double error, sign;
     const Pair y = row.template one<work, logarithm>(i, error, sign);
