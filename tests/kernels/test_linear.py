@@ -100,6 +100,21 @@ def test_layout_batch_and_threads_do_not_matter() -> None:
         hu.set_num_threads(before)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_long_rows_and_every_bias(rows: int) -> None:
+    rng = np.random.default_rng(5)
+    x, w, bias = (rng.standard_normal(s).astype(np.float32) for s in ((rows, 700), (150, 700), (150,)))
+    bias[7:11] = np.inf, np.nan, 1e30, -0.0
+    x[0, :600] = 0.0
+    op, few = hu.Linear(), slice(0, 30)
+    assert same(op(x, w, bias)[:2, few], hu.spec.forward(op, x[:2], w[few], bias[few]))
+    for precision in ("correct", "fast"):
+        y = hu.linear(x, w, bias, precision=precision)
+        image = np.ascontiguousarray(x.T)  # pixels side by side: filters are the weight, not the rows of x
+        assert same(y, np.ascontiguousarray(hu.conv1d(image, w[:, :, None], bias, precision=precision).T))
+        assert same(y, np.concatenate([hu.linear(row[None], w, bias, precision=precision) for row in x]))
+
+
 def test_fast_products_are_near() -> None:
     rng = np.random.default_rng(4)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((2, 30, 40), (2, 40, 20)))

@@ -75,6 +75,31 @@ void run(std::vector<GatherProblem<T>> problems, Precision precision) {
   run_together<T, double>(problems, kernels);
 }
 
+// A product of matrices whose output has its channels side by side, as that of a linear layer: planes and filters change
+// places. What is staged piece by piece is then the weight, what is packed once the rows of the input, and outputs are
+// written in runs. Every sum keeps its terms and their order.
+template <class T>
+void exchange(GatherProblem<T>& problem) {
+  constexpr Index most = 16;  // so many times the channels: the rows of a long input would be packed for few products
+  const GatherAxis& axis = problem.gather.front();
+  const bool plain = problem.gather.size() == 1 && axis.tap.size() == 1 && axis.offset[0] == 0 && axis.step == 1 &&
+                     axis.out_start == 0 && axis.out_step == 1 && axis.positions == axis.source_size;
+  if (!plain || problem.batch != 1 || problem.groups != 1 || problem.variants != 1 || problem.out.channel != 1) return;
+  if (problem.channels == 0 || problem.rows == 0 || axis.positions == 0) return;
+  if (axis.positions > most * problem.rows) return;
+  for (Source<T>& source : problem.sources) {
+    const Source<T> given = source;
+    source.planes = {given.filters, 0, given.channel, {given.row}};
+    source.filters = given.planes.data;
+    source.row = given.planes.spatial[0];
+    source.channel = given.planes.channel;
+  }
+  std::swap(problem.rows, problem.gather[0].positions);
+  problem.gather[0].source_size = problem.gather[0].positions;
+  std::swap(problem.out.channel, problem.out.spatial[0]);
+  std::swap(problem.bias_stride, problem.bias_position);
+}
+
 template <class T>
 GatherProblem<T> common(const Geometry& geometry, const T* bias, Index bias_stride, const Planes<T>& out) {
   GatherProblem<T> problem;
@@ -121,6 +146,7 @@ void output_product(const Geometry& geometry, const std::vector<Operand<T>>& ope
     problem.sources.push_back({operand.planes, filters.data, filters.out, filters.in,
                                geometry.out_channels * filters.out, 0, filters.spatial});
   }
+  exchange(problem);
   run<T>({problem}, precision);
 }
 
@@ -144,6 +170,7 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
     }
     problems.push_back(problem);
     problems.back().gather = std::move(gather);
+    exchange(problems.back());
   }
   run(std::move(problems), precision);
 }

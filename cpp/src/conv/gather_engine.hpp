@@ -12,12 +12,15 @@ namespace halfulp::conv {
 
 inline constexpr Index kBlockDepth = 160;        // products summed before they are added to the running sums
 inline constexpr Index kSlabBytes = 192 << 10;   // of one staging
+inline constexpr Index kTileBytes = 384 << 10;   // of one staging of a matrix product
 inline constexpr Index kPackedBytes = 16 << 20;  // of packed filters at a time
 inline constexpr Index kChunkBytes = 4 << 20;    // of packed filters that one task walks through
 inline constexpr Index kPackPiece = 256;         // products of a filter that are packed at a time
 inline constexpr Index kMostPackColumns = 16;    // a vector of the widest registers
 inline constexpr Index kNearBytes = 1 << 20;     // of packed filters that stay in the second-level cache
 inline constexpr Index kMatrixTile = 256;        // positions
+inline constexpr Index kLeastTile = 128;         // if all channels are to be staged at a time
+inline constexpr Index kRowTile = 64;            // positions whose channels lie side by side: longer runs of them
 inline constexpr Index kStencilTile = 2048;
 inline constexpr Index kLineTile = 16384;     // of a stencil that finishes line by line, times channels
 inline constexpr Index kLinePositions = 256;  // of the lines that it finishes together
@@ -106,12 +109,18 @@ class GatherEngine {
   void measure_filter(const S* line, Index n, double& size);
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
+  bool channels_inside(const Planes<const T>& planes) const {
+    return !stencil_ && planes.channel == 1 && planes.spatial.back() != 1;
+  }
   GatherTask task_of(Index number) const;
   Ahead<T> cells_of(std::size_t source, Index n, Index group, const Tile& tile, Index first, Index step) const;
   Ahead<T> outputs_of(const Workspace& work, const Chunk& chunk, Index n) const;
   Ahead<T> cells_of_next_task(const Workspace& work, Index step) const;
   void matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
-  void matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets, Index depth, bool first);
+  void matrix_block(Workspace& work, const Chunk& chunk, Index number, Index first_k, const Index* offsets, Index depth,
+                    S* column, bool first);
+  SlabLayout find_cells(Workspace& work, std::size_t source, Index n, Index group, const Tile& tile, Index first,
+                        Index count, const S*& cells);
   SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
   // gather_stencil.hpp
   void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
@@ -137,6 +146,14 @@ class GatherEngine {
                       const Margin* margin, T* out);
   Acceptance acceptance(Workspace& work, const Part& part) const;
   void write(Workspace& work, const Part& part, T* plane, Index run);
+  void add_line_bias(const Part& part, const Tile& tile, S* high, S* low) const;
+  // What is still to be added to the sums of an output channel, and a bound on its magnitude or on what was added.
+  double bias_left(Index group, Index row) const {
+    return p_.bias == nullptr || p_.bias_position != 0 ? -0.0 : p_.bias_of(group, row);
+  }
+  double bias_size(Index group, Index row) const {
+    return p_.bias_position != 0 ? largest_bias_ : std::abs(bias_left(group, row));
+  }
   double find_exact_limit() const;
 
   const GatherProblem<T>& p_;
@@ -159,6 +176,7 @@ class GatherEngine {
   Buffer<S> packed_;
   S* packed_data_ = nullptr;
   std::vector<std::vector<double>> filter_size_;  // per source, per output channel
+  double largest_bias_ = 0;  // of those along an axis
   std::atomic<bool> finite_filters_{true};
   ExactLimit exact_;
 };
@@ -167,6 +185,8 @@ class GatherEngine {
 template <class T, class S>
 bool prefers_stencil(const GatherProblem<T>& problem, Index width) {
   if (problem.rows > 2 * kMaxStencilChannels) return false;
+  const Planes<const T>& planes = problem.sources.front().planes;
+  if (problem.taps() == 1 && problem.channels > 1 && planes.channel == 1 && planes.spatial.back() != 1) return false;
   const auto share = [&](Index n) { return static_cast<double>(n) / static_cast<double>(ceil_div(n, width) * width); };
   return share(std::max<Index>(1, problem.gather.back().positions)) > share(std::max<Index>(1, problem.rows));
 }
@@ -200,6 +220,11 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
     filter_offsets_.push_back(offsets);
   }
   filter_size_.assign(p_.sources.size(), std::vector<double>(static_cast<std::size_t>(p_.groups * p_.rows)));
+  if (p_.bias_position == 0) return;
+  for (Index i = 0; i < p_.gather.front().positions; ++i) {
+    const double size = std::abs(p_.bias_of(0, 0, i));
+    if (size <= std::numeric_limits<double>::max()) largest_bias_ = std::max(largest_bias_, size);
+  }
 }
 
 template <class T, class S>

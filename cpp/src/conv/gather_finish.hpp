@@ -194,6 +194,7 @@ void GatherEngine<T, S>::finish_part(Workspace& work, const Part& part, S* high,
   const bool direct = work.in_one_run || (part.count == run && p_.gather.back().out_step * p_.out.spatial.back() == 1);
   const Index offset = work.run_offsets[static_cast<std::size_t>(work.in_one_run ? 0 : part.first / run)];
   T* const out = direct ? plane + offset + (work.in_one_run ? part.first : 0) : work.rounded.at_least(part.count);
+  if (p_.bias_position != 0) add_line_bias(part, tile, high, low);
   if constexpr (std::is_same_v<S, double>) {
     if (correct_) finish_correct(work, part, high, low, tile, margin, out);
     else finish_fast(part, high, out);
@@ -204,8 +205,22 @@ void GatherEngine<T, S>::finish_part(Workspace& work, const Part& part, S* high,
 }
 
 template <class T, class S>
+void GatherEngine<T, S>::add_line_bias(const Part& part, const Tile& tile, S* high, S* low) const {
+  for (Index i = 0; i < part.count; ++i) {
+    const double bias = p_.bias_of(0, 0, tile.first[0] + part.first + i);
+    if (twofold_) {
+      const TwoDoubles sum = two_sum(static_cast<double>(high[i]), bias);
+      high[i] = static_cast<S>(sum.high);
+      low[i] += static_cast<S>(sum.low);
+    } else {
+      high[i] += static_cast<S>(bias);
+    }
+  }
+}
+
+template <class T, class S>
 void GatherEngine<T, S>::finish_fast(const Part& part, S* sums, T* out) {
-  if (p_.bias != nullptr) {
+  if (p_.bias != nullptr && p_.bias_position == 0) {
     const S bias = static_cast<S>(p_.bias_of(part.group, part.row));
     for (Index i = 0; i < part.count; ++i) sums[i] += bias;
   }
@@ -217,8 +232,7 @@ void GatherEngine<T, S>::finish_fast(const Part& part, S* sums, T* out) {
 template <class T, class S>
 bool GatherEngine<T, S>::find_margin(Workspace& work, Index group, Index row, Margin& margin) const {
   if (!correct_ || twofold_ || work.refined || exact_.known() || !finite_filters_) return false;
-  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(group, row);
-  margin = {{}, {}, gamma_ * std::abs(bias), bias};
+  margin = {{}, {}, gamma_ * bias_size(group, row), bias_left(group, row)};
   double least = 0;
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     const double scale = gamma_ * filter_size_[s][static_cast<std::size_t>(group * p_.rows + row)];
@@ -241,8 +255,8 @@ Acceptance GatherEngine<T, S>::acceptance(Workspace& work, const Part& part) con
       std::fill_n(work.reach.at_least(1) + static_cast<Index>(s) * positions, positions, work.extreme[s]);
     work.spread = true;
   }
-  const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(part.group, part.row);
-  Acceptance a{part.count, {}, {}, std::abs(bias), bias, work.floors.at_least(1) + part.first, gamma_, exact_.now()};
+  Acceptance a{part.count, {}, {}, bias_size(part.group, part.row), bias_left(part.group, part.row),
+               work.floors.at_least(1) + part.first, gamma_, exact_.now()};
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     a.reach[s] = work.reach.at_least(1) + static_cast<Index>(s) * positions + part.first;
     a.size[s] = filter_size_[s][static_cast<std::size_t>(part.group * p_.rows + part.row)];
@@ -305,8 +319,11 @@ double GatherEngine<T, S>::find_exact_limit() const {
       filter_bit = std::min(filter_bit, smallest_bit(source.filters + offset, filter_shape, filter_strides));
     grid = std::min(grid, smallest_bit(source.planes.data, shape, strides) * filter_bit);
   }
-  if (p_.bias != nullptr)
-    grid = std::min(grid, smallest_bit(p_.bias, Sizes{p_.groups * p_.rows / p_.variants}, Sizes{p_.bias_stride}));
+  if (p_.bias != nullptr) {
+    const bool along = p_.bias_position != 0;
+    const Sizes shape{along ? p_.gather.front().positions : p_.groups * p_.rows / p_.variants};
+    grid = std::min(grid, smallest_bit(p_.bias, shape, Sizes{along ? p_.bias_position : p_.bias_stride}));
+  }
   return exact_limit(grid, additions_, twofold_);
 }
 

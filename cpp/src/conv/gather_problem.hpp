@@ -36,6 +36,7 @@ struct GatherProblem {
   std::vector<Source<T>> sources;
   const T* bias = nullptr;
   Index bias_stride = 0;
+  Index bias_position = 0;  // from one position to the next, for a bias along the only axis instead of the channels
   Planes<T> out;
 
   Index taps() const { return tap_count(gather); }
@@ -46,7 +47,9 @@ struct GatherProblem {
   T* plane(Index n, Index group, Index row) const {
     return out.data + n * out.batch + channel_of(group, row) * out.channel + row % variants * out_variant;
   }
-  double bias_of(Index group, Index row) const { return as_double(bias[channel_of(group, row) * bias_stride]); }
+  double bias_of(Index group, Index row, Index position = 0) const {
+    return as_double(bias[channel_of(group, row) * bias_stride + position * bias_position]);
+  }
 
   // The filter offset of every tap, last axis fastest.
   std::vector<Index> filter_offsets(const Source<T>& source) const {
@@ -78,7 +81,7 @@ struct GatherProblem {
   // exact, `trusted` that an infinity or NaN can only come from the terms.
   T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact, bool trusted) const {
     if (trusted && !std::isfinite(value)) return round_to<T>(value);
-    const double first = bias == nullptr ? -0.0 : bias_of(group, row);
+    const double first = bias == nullptr ? -0.0 : bias_of(group, row, position[0]);
     const auto walk = [&](const auto& f) { return for_each_run(n, group, row, position, f); };
     ZeroTerms zeros(exact, bias != nullptr, first);
     if (value == 0) {

@@ -9,8 +9,12 @@ namespace halfulp::conv {
 template <class T, class S>
 Index GatherEngine<T, S>::tile_size(Index chunks) const {
   const Index by_lines = one_block_ ? kLineTile / p_.channels : 0;
-  const Index largest = stencil_ ? std::max(kStencilTile, by_lines) : kMatrixTile;
-  const Index step = stencil_ ? 256 : products_.rows, least = stencil_ ? 256 : 64;
+  const bool in_rows = taps_ == 1 && channels_inside(p_.sources.front().planes);
+  // All channels of a tile at a time, if that leaves enough positions: its sums then stay in the nearest cache.
+  const Index fitting = kTileBytes / (p_.channels * static_cast<Index>(sizeof(S))) / kMaxRows * kMaxRows;
+  const Index whole = taps_ == 1 && fitting >= kLeastTile ? std::min(fitting, kMatrixTile) : kMatrixTile;
+  const Index largest = stencil_ ? std::max(kStencilTile, by_lines) : in_rows ? std::min(kRowTile, whole) : whole;
+  const Index step = stencil_ ? 256 : products_.rows, least = stencil_ ? 256 : std::min<Index>(64, largest);
   const Index rows = stencil_ ? 1 : products_.rows;  // positions that are computed together
   Index most = 0, least_time = 0;
   for (Index size = largest; size >= least; size -= step) {
@@ -114,8 +118,7 @@ template <class T, class S>
 SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, Index group, Index first, Index count,
                                      S* slab) {
   const Planes<const T>& planes = p_.sources[s].planes;
-  const bool inside = !stencil_ && planes.channel == 1 && planes.spatial.back() != 1;
-  const SlabLayout layout = SlabLayout::of(work.plan.cells(), count, inside);
+  const SlabLayout layout = SlabLayout::of(work.plan.cells(), count, channels_inside(planes));
   Stager<T, S> stager(kernels_, work.plan, planes);
   stager.stage(planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel, count, layout, slab);
   work.offsets.resize(static_cast<std::size_t>(count * taps_));
@@ -123,6 +126,27 @@ SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, In
   for (Index c = 0; c < count; ++c)
     for (const Index cell : work.plan.tap_cells()) *offset++ = c * layout.channel + cell * layout.cell;
   return layout;
+}
+
+// The cells of the channels [first, first + count), staged; or in place, where they are sums' type already and lie in
+// long runs.
+template <class T, class S>
+SlabLayout GatherEngine<T, S>::find_cells(Workspace& work, std::size_t s, Index n, Index group, const Tile& tile,
+                                          Index first, Index count, const S*& cells) {
+  const Planes<const T>& planes = p_.sources[s].planes;
+  if constexpr (std::is_same_v<T, S>) {
+    const bool plain = !correct_ && p_.gather.size() == 1 && taps_ == 1 && p_.gather[0].offset[0] == 0 &&
+                       p_.gather[0].step == 1 && p_.gather[0].positions == p_.gather[0].source_size;
+    if (plain && channels_inside(planes)) {
+      cells = planes.data + n * planes.batch + (group * p_.channels + first) + tile.first[0] * planes.spatial[0];
+      work.offsets.resize(static_cast<std::size_t>(count));
+      for (Index c = 0; c < count; ++c) work.offsets[static_cast<std::size_t>(c)] = c;
+      return {planes.spatial[0], 1, true};
+    }
+  }
+  S* const slab = work.slab.at_least((ceil_div(work.plan.cells(), 16) + 1) * 16 * count);
+  cells = slab;
+  return stage(work, s, n, group, first, count, slab);
 }
 
 // Calls f(first product, number of products) for each block of the channels [0, count).
@@ -141,7 +165,8 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
   work.stride = odd_lines<S>(chunk.width);
   work.sums.at_least(padded * work.stride * (twofold_ ? 2 : 1));
   const Index group = panels_[static_cast<std::size_t>(chunk.begin)].group;
-  const Index fitting = kSlabBytes / (std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S)));
+  const Index slab_bytes = taps_ == 1 ? kTileBytes : kSlabBytes;
+  const Index fitting = slab_bytes / (std::max<Index>(1, work.plan.cells()) * static_cast<Index>(sizeof(S)));
   const Index step = block_channels_ * std::max<Index>(1, fitting / block_channels_);
   bool first_block = true;
   work.ahead_out = {};
@@ -149,8 +174,8 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
     if (by_position_) std::fill_n(work.squares.at_least(work.plan.cells()), work.plan.cells(), 0.0);
     for (Index first = 0; first < p_.channels; first += step) {
       const Index count = std::min(step, p_.channels - first);
-      S* const slab = work.slab.at_least((ceil_div(work.plan.cells(), 16) + 1) * 16 * count);
-      const SlabLayout layout = stage(work, s, n, group, first, count, slab);
+      const S* slab = nullptr;
+      const SlabLayout layout = find_cells(work, s, n, group, tile, first, count, slab);
       if constexpr (std::is_same_v<S, double>) {
         if (by_position_) add_sizes(work, slab, layout, count);
       }
@@ -167,11 +192,17 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
       const Index calls = ceil_div(count * taps_, kBlockDepth) * (chunk.end - chunk.begin) * (padded / kMaxRows);
       work.ahead.share(calls);
       work.ahead_out.share(calls);
-      for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
-        const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
-        matrix_block(work, chunk, first_k, work.offsets.data() + k, depth, first_block);
-        first_block = false;
-      });
+      S* column = work.sums.at_least(1);
+      for (Index i = chunk.begin; i < chunk.end; ++i) {
+        bool first_of_panel = first_block;
+        for_each_block(count, taps_, block_channels_, block_taps_, [&](Index k, Index depth) {
+          const Index first_k = (static_cast<Index>(s) * p_.channels + first) * taps_ + k;
+          matrix_block(work, chunk, i, first_k, work.offsets.data() + k, depth, column, first_of_panel);
+          first_of_panel = false;
+        });
+        column += panels_[static_cast<std::size_t>(i)].width;
+      }
+      first_block = false;
     }
     if (by_position_) finish_reach(work, s);
   }
@@ -179,31 +210,24 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
 }
 
 template <class T, class S>
-void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index first_k, const Index* offsets,
-                                      Index depth, bool first) {
+void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index number, Index first_k,
+                                      const Index* offsets, Index depth, S* column, bool first) {
   const Index padded = static_cast<Index>(work.rows.size()), positions = padded - kMaxRows + 1;
-  S* column = work.sums.at_least(1);
-  for (Index i = chunk.begin; i < chunk.end; ++i) {
-    const Panel& panel = panels_[static_cast<std::size_t>(i)];
-    const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
-    const auto matrix = products_.tall[panel.width / products_.width - 1];
-    const Index rows = products_.tall_rows[panel.width / products_.width - 1];
-    Ahead<S> next_panel;  // of filters that are too many to stay near
-    if (chunk.width * depth_ * static_cast<Index>(sizeof(S)) > kNearBytes) {
-      const bool last = i + 1 == chunk.end;
-      const Panel& next = panels_[static_cast<std::size_t>(last ? chunk.begin : i + 1)];
-      const Index k = last ? first_k + depth : first_k;
-      next_panel = {packed_data_ + next.packed + k * next.width, 0, std::min(depth, depth_ - k) * next.width, 1};
-      next_panel.share(ceil_div(positions, rows));
-    }
-    for (Index r = 0; r < positions; r += rows) {
-      matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride,
-             padded * work.stride, first);
-      work.ahead.fetch();
-      work.ahead_out.fetch();
-      next_panel.fetch();
-    }
-    column += panel.width;
+  const Panel& panel = panels_[static_cast<std::size_t>(number)];
+  const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
+  const auto matrix = products_.tall[panel.width / products_.width - 1];
+  const Index rows = products_.tall_rows[panel.width / products_.width - 1];
+  Ahead<S> next;  // products of filters that are too many to stay near
+  if (chunk.width * depth_ * static_cast<Index>(sizeof(S)) > kNearBytes) {
+    next = {packed + depth * panel.width, 0, depth * panel.width, 1};
+    next.share(ceil_div(positions, rows));
+  }
+  for (Index r = 0; r < positions; r += rows) {
+    matrix(work.rows.data() + r, offsets, packed, depth, column + r * work.stride, work.stride, padded * work.stride,
+           first);
+    work.ahead.fetch();
+    work.ahead_out.fetch();
+    next.fetch();
   }
 }
 

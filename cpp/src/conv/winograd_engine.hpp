@@ -16,8 +16,8 @@ namespace halfulp::conv {
 
 inline constexpr Index kPatchDepth = 64;                // channels summed before they are added to the running sums
 inline constexpr Index kSplitChannels = 4;              // split into patches at a time
-inline constexpr Index kPatchGroup = 32;                // patches of a group at most
-inline constexpr Index kPatchCellBytes = 7 << 18;       // of a group's transformed cells, if patches are not too few
+// Patches of a group at most. Fewer would stay in a nearer cache, but the filters come from far away for every group.
+inline constexpr Index kPatchGroup = 32;
 inline constexpr Index kPatchFilterBytes = 20 << 20;    // of transformed filters at a time
 // Refused if more than one output in so many is undecided by patches, or by its direct sum as well.
 inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
@@ -171,8 +171,7 @@ PatchEngine<T>::PatchEngine(const GatherProblem<T>& problem, Index group, const 
   filter_size_.assign(p_.sources.size(), std::vector<double>(static_cast<std::size_t>(p_.rows)));
   // Groups of like size, a whole number of them for each thread if there are few.
   const Index lane = products_.rows, threads = num_threads();
-  const Index fitting = kPatchCellBytes / (channels_ * kPatchValues * static_cast<Index>(sizeof(double)));
-  const Index most = std::max<Index>(1, std::clamp<Index>(fitting, 16, kPatchGroup) / lane);
+  const Index most = kPatchGroup / lane;
   groups_ = ceil_div(total_blocks_, most);
   if (groups_ > 1) groups_ = std::min(total_blocks_, ceil_div(groups_, threads) * threads);
   group_patches_ = ceil_div(total_blocks_, groups_) * lane;
