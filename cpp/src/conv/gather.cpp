@@ -75,9 +75,9 @@ void run(std::vector<GatherProblem<T>> problems, Precision precision) {
   run_together<T, double>(problems, kernels);
 }
 
-// A product of matrices whose output has its channels side by side, as that of a linear layer: planes and filters change
-// places. What is staged piece by piece is then the weight, what is packed once the rows of the input, and outputs are
-// written in runs. Every sum keeps its terms and their order.
+// A product of matrices whose output has its channels side by side, as that of a linear layer: planes and filters
+// change places. What is staged piece by piece is then the weight, what is packed once the rows of the input, and
+// outputs are written in runs. Every sum keeps its terms and their order.
 template <class T>
 void exchange(GatherProblem<T>& problem) {
   constexpr Index most = 16;  // so many times the channels: the rows of a long input would be packed for few products
