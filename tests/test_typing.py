@@ -52,7 +52,8 @@ def declared(path: Path) -> dict[str, str]:
     class Plain(ast.NodeTransformer):
         def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
             self.generic_visit(node)
-            return node.value if isinstance(node.value, ast.Name) and node.value.id in ("tuple", "list") else node
+            plain = ast.unparse(node.value) in ("tuple", "list") or ast.unparse(node) == "Sequence[Any]"
+            return node.value if plain else node
 
         def visit_Expr(self, node: ast.Expr) -> ast.Expr:
             return ast.Expr(ast.Constant(...))

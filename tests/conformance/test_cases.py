@@ -85,7 +85,7 @@ def test_drawn_settings_give_arrays_of_their_shapes(operator: str, dtype: str, b
         x = arrays.primals[0]
         assert x is not None
         assert x.shape == setting.shapes[0]
-        assert same_bits(np.ascontiguousarray(x), x)
+        assert same_bits(np.array(x, order="C"), x)
 
 
 @pytest.mark.parametrize("operator", IN_FAMILIES)

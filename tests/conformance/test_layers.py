@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -22,6 +24,15 @@ HAS: dict[str, set[str]] = {
     "jax": {d.name for d in OWN},
     "onnxruntime": {d.name for d in OWN} - {"var", "mse_loss"},
 }
+
+
+@pytest.fixture(autouse=True)
+def doubles_of_jax() -> Iterator[None]:
+    """JAX's subject switches 64 bits on for the whole process; other tests want them off."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 def drawn(declaration: Any, count: int) -> list[Setting]:

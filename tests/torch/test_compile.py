@@ -180,13 +180,21 @@ for _declaration in (d for d in OWN if d.several):
     _moving = len(_declaration.inputs) - len(_declaration.constant)  # statistics that are given have no gradient
     _op, _shapes = next((o, s) for o, s in _drawn if 0 not in s[0] and not any(s[_moving:]))
     _numbers = np.random.default_rng(5)
-    _inputs = [None if s is None else torch.from_numpy(_numbers.random(s) + 0.5) for s in _shapes]
+    _arrays = [None if s is None else np.asarray(_numbers.random(s) + 0.5) for s in _shapes]
+    if _declaration.draw.constants is not None:  # class indices
+        _arrays[_moving:] = _declaration.draw.constants(_op, _shapes, _numbers)
+    _inputs = [None if a is None else torch.from_numpy(np.asarray(a)) for a in _arrays]
     _inputs += [None] * (_several.count - len(_inputs))
     _values = [make(getattr(_op, name)) for make, name in zip(_several._makers, _several.fields, strict=True)]
     _parameters = [list(v) if isinstance(v, tuple) else v for v in _values]
     _g = torch.from_numpy(_numbers.standard_normal(_op.output_shape(*_shapes)))
     OPCHECKS[_several.name] = (*_inputs, *_parameters)
-    OPCHECKS[f"{_several.name}_push"] = (*_inputs, *_inputs, *_parameters)
+    OPCHECKS[f"{_several.name}_push"] = (
+        *_inputs,
+        *_inputs[:_moving],
+        *[None] * (_several.count - _moving),
+        *_parameters,
+    )
     OPCHECKS[f"{_several.name}_pull"] = (*_inputs, _g, 0, *_parameters)
 
 

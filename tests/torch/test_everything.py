@@ -205,6 +205,7 @@ def test_compiled_models_give_the_same_bits_and_gradients() -> None:
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("name", ["SiLU", "Hardswish", "Hardsigmoid", "ELU", "Mish"])
 def test_activations_with_an_inplace_argument_are_ours_in_traced_models(name: str, inplace: bool) -> None:
+    torch._dynamo.reset()  # the limit of recompilations counts those of other tests
     layers = [nn.Linear(4, 5), getattr(nn, name)(inplace=inplace)]
     model, x = nn.Sequential(*layers), torch.randn(30, 4)
     ht.replace(model, everything=True)

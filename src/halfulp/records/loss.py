@@ -162,7 +162,7 @@ class CrossEntropy(Operator):
     def shares(self, c: Any, points: Any) -> Any:
         """In the arithmetic of a bridge: the sum of every sample's coefficients over the divisor, along one class."""
         x, target, weight = (*points, None)[:3]
-        shape = tuple(x.shape)
+        shape = tuple(int(n) for n in x.shape)  # the divisor is a number, also where a compiler traces sizes
         axis, classes = self.class_axis(shape), shape[self.class_axis(shape)]
         ones, smooth = c.ones(x), Fraction(self.label_smoothing)
         row = ones[(slice(None),) * axis + (slice(0, 1),)]
@@ -190,7 +190,8 @@ class CrossEntropy(Operator):
 
 
 def _drawn_mse(choose: Any) -> tuple[Operator, tuple[Any, ...]]:
-    shape = choose(((3,), (1,), (2, 3), (65,), (), (2, 2, 3)))
+    sizes = {0: (), 1: (1, 2, 3, 17, 33, 65), 2: (1, 2, 3, 5, 17), 3: (1, 2, 3)}[rank := choose((0, 1, 2, 2, 3, 3))]
+    shape = tuple(choose(sizes) for _ in range(rank))
     return MSELoss(choose(REDUCTIONS)), (shape, shape)
 
 
