@@ -119,3 +119,23 @@ def test_counters_count_and_can_be_reset() -> None:
     once = _core.engine_counts()["max_separable"]
     RESNET(x)
     assert _core.engine_counts()["max_separable"] == 2 * once > 0
+
+
+def test_channels_that_live_on_the_border_stay_with_the_winograd_weights(isa: None) -> None:
+    """Taps that meet zeros alone have sums of zero, with a sign; they are no reason to refuse."""
+    rng = np.random.default_rng(11)
+    x = np.zeros((1, 16, 12, 12), np.float32)
+    x[:, :8, 0] = rng.standard_normal((8, 12))  # the last row of taps never meets it
+    x[:, 8:12, :, 11] = rng.standard_normal((4, 12))
+    x[:, 12] = -0.0
+    g = rng.standard_normal((1, 16, 12, 12)).astype(np.float32)
+    g[:, 3] = -np.abs(g[:, 3])  # times +0 it gives -0 in every term
+    op = hu.Conv(2, 1, 1)
+    weight = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
+    before = _core.engine_counts().get("conv_weight_winograd", 0)
+    found = op.vjp(x, weight, None)[1](g)[1]
+    assert _core.engine_counts()["conv_weight_winograd"] == before + 1
+    expected = hu.spec.vjp(op, (x, weight, None), g)[1]
+    assert found.tobytes() == expected.tobytes()
+    assert np.signbit(found[3, :8, 2]).all()
+    assert not np.signbit(found[0, :8, 2]).any()

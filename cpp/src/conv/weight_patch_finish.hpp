@@ -58,9 +58,10 @@ bool WeightPatchEngine<T>::finish_tap(Workspace& work, const WeightTask& task, I
   work.seen += task.outs;
   const Index count = accept_sums(kernels_, sums, nullptr, a, out, bad);
   if (count == 0) return true;
+  const bool zeros = reach == 0 || terms_.meets_zeros(task.group, task.first_in + in, tap);
   for (Index m = 0; m < task.outs; ++m) {
     if (bad[m] == 0) continue;
-    const bool zero = reach == 0 || sizes[m] == 0;  // decided by one look
+    const bool zero = zeros || sizes[m] == 0;  // decided by one look
     if (!zero) work.undecided += 1;
     if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {
       refused_ = true;

@@ -34,6 +34,15 @@ class WeightTerms {
     return round_products<T>(walk, nullptr);
   }
 
+  // Whether all cells that meet a tap are zero, as where only the border of a channel is not: then every sum is zero.
+  bool meets_zeros(Index group, Index in, Index tap) const {
+    return for_each_run(group, 0, in, tap, [](const T*, Index, const T* input, Index step, Index count) {
+      for (Index i = 0; i < count; ++i)
+        if (as_double(input[i * step]) != 0) return false;
+      return true;
+    });
+  }
+
  private:
   template <class F>
   bool for_each_run(Index group, Index out, Index in, Index tap, const F& f) const {
