@@ -121,7 +121,7 @@ def test_a_dask_cluster_finds_what_one_process_finds() -> None:
     from distributed import LocalCluster
 
     plan = Plan(operators=("avg_pool",), dtypes=("float32",), cases=16, probes=False)
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         result = check(["numpy-naive"], plan, scheduler=cluster.scheduler_address)
     assert cells(result) == cells(check(["numpy-naive"], plan))
     assert [r.script for r in result.subjects[0].reproducers]

@@ -25,7 +25,7 @@ def test_a_worker_is_killed_on_the_way() -> None:
     w = np.random.default_rng(1).normal(size=(2, 1, 3, 3)).astype("float32")
     expected = hu.avg_pool2d(hu.conv2d(x, w, padding=1), 3, stride=2, padding=1)
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=60) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=60) as cluster,
         Client(cluster) as client,
     ):
         lazy = da.from_array(x, chunks=(1, 16, 16)).map_blocks(slowly, dtype=x.dtype)

@@ -20,7 +20,7 @@ def test_a_worker_is_killed_on_the_way(tmp_path: Path) -> None:
     plan = hp.write(tmp_path / "x.npy", tmp_path / "here.zarr", **options)
     killed = []
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=60) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=60) as cluster,
         Client(cluster) as client,
     ):
 

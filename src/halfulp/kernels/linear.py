@@ -71,8 +71,9 @@ def _linear_vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, Tr
         return _constant(shape, x, bias), pullback_of_nothing
     # The weight's cotangent is the matrix product of g and x. Its correctly rounded value is the same in every engine,
     # and a convolution's value is faster than its weight product. Fast sums keep their order.
-    direct = bool(wanted[1]) and op.precision == "correct"
-    others = (wanted[0], bool(wanted[1]) and not direct, wanted[2])
+    first, second, *third = wanted  # without a bias there may be two
+    direct = bool(second) and op.precision == "correct"
+    others = (first, bool(second) and not direct, *(third or [False]))
     output, pull = _convolution.vjp(_engine(op.precision), *_as_convolution(arrays), wanted=others)
     x_shape = x.shape
     rows = np.array(x, order="C").reshape(-1, x_shape[-1]) if direct else None  # a copy of its own
