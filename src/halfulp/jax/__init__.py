@@ -9,10 +9,10 @@ try:
 except ImportError as _error:
     raise ImportError("halfulp.jax needs the package jax: pip install 'halfulp[jax]'") from _error
 
+from halfulp.functional._generated import __all__ as _names
 from halfulp.jax import _batching, _rules, _targets
 from halfulp.jax._apply import apply, apply_with_indices, functions
 from halfulp.jax._functions import *
-from halfulp.jax._functions import __all__ as _names
 
 _targets.register()
 del _jax, _batching, _rules
