@@ -52,6 +52,8 @@ def test_every_file_is_written(tmp_path: Path) -> None:
             "halfulp check: --jobs, --json: cannot be used with --replay",
         ),
         (["--op", "max_pol"], "halfulp check: --op max_pol (did you mean 'max_pool'?): must be one of "),
+        (["max_pool2d"], "halfulp check: 'max_pool2d' is an operator, not a subject; write --op max_pool2d"),
+        (["--operator", "max_pol"], "halfulp check: --op max_pol (did you mean 'max_pool'?): must be one of "),
         (["pytorch"], "halfulp check: there is no subject 'pytorch' (did you mean 'torch'?)"),
         (["--show", "9", "--quiet"], "halfulp check: --show: cannot be used with --quiet"),
         (

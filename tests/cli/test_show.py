@@ -191,6 +191,13 @@ def test_options_reach_the_record_under_any_name(name: str, capsys: pytest.Captu
     assert out.startswith("max_pool2d: MaxPool((3, 3), stride=2, padding=1, ceil_mode=True, ties='all')")
 
 
+def test_one_size_counts_for_every_axis_that_the_name_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "max_pool2d", "--size", "6"]) == 0
+    assert "input 6x6" in capsys.readouterr().out
+    assert main(["show", "max_pool1d", "--size", "6"]) == 0
+    assert "input 6 " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -72,7 +72,9 @@ def add_to(commands: Any) -> None:
 
 
 def _what(group: Any) -> None:
-    group.add_argument("--op", action="append", metavar="NAME", help="only this operator (repeatable, or with commas)")
+    group.add_argument(
+        "--op", "--operator", action="append", metavar="NAME", help="only this operator (repeatable, or with commas)"
+    )
     group.add_argument(
         "--declare", action="append", metavar="MODULE", help="a module that declares operators of your own (repeatable)"
     )
@@ -251,6 +253,9 @@ def _campaign(options: argparse.Namespace, console: Console) -> Result:
     from halfulp.conformance.report.progress import live_progress
 
     declare = _declared(options)
+    for word in options.subjects:
+        if operator_name(word) in known():
+            raise ValueError(f"{word!r} is an operator, not a subject; write --op {word}")
     own = [name for name in known() if name not in OPERATORS]
     plan = Plan(
         _chosen("--op", [operator_name(word) for word in _words(options.op)] or own, known()),

@@ -154,6 +154,8 @@ def _plane(options: argparse.Namespace) -> Any:
     else:
         text = options.size or ("6" if rank and rank[1] == "1" else "4x4")
         sizes = _sizes("--size", text)
+        if rank and len(sizes) == 1:
+            sizes *= int(rank[1])  # max_pool2d --size 6 is a square
         if len(sizes) > 2:
             raise ValueError(f"--size {text}: pictures have one or two axes")
         if not 0 < prod(sizes) <= 1_000_000 or min(sizes) < 1:
