@@ -74,6 +74,28 @@ def test_the_kernels_have_the_bits_of_the_specification(op: Any, shape: Any, kin
         assert all(same(a, b) for a, b in zip(pulled, expected, strict=True))
 
 
+@every_type
+@pytest.mark.parametrize("kind", ["normal", "equal", "special"])
+@pytest.mark.parametrize("factor", [1.0, 0.3, np.inf])
+@pytest.mark.parametrize(
+    "op", [hu.LayerNorm((5,), 0.0), hu.GroupNorm(2), hu.InstanceNorm(), hu.BatchNorm(True)], ids=str
+)
+def test_constant_tangents_and_cotangents(op: Any, factor: float, kind: str, dtype: Any) -> None:
+    """What a normalisation takes away: the derivative along a constant is 0, unless a cell is not finite."""
+    rng = np.random.default_rng(2)
+    shape = (3, 4, 5)
+    x = numbers(kind, rng, shape, dtype)
+    constant = np.full(shape, factor).astype(dtype)
+    constant[2, 3] = 2  # groups in which it is not constant
+    for weights in ("normal", "equal"):
+        inputs = (x, *(numbers(weights, rng, op.weight_shape(shape), dtype) for _ in range(2)))
+        with np.errstate(invalid="ignore"):
+            pulled, expected = op.vjp(*inputs)[1](constant), hu.spec.vjp(op, inputs, constant)
+            pushed = op.jvp(inputs, (constant, None, None))[1]
+            assert same(pushed, hu.spec.jvp(op, inputs, (constant, None, None))[1])
+        assert all(same(a, b) for a, b in zip(pulled, expected, strict=True))
+
+
 def test_boundaries_of_rounding_are_decided_exactly() -> None:
     """Cells 1 and -1 of variance 1 with eps = 0 are their own normal form: weight and bias make any sum."""
     x = np.array([[1.0, -1.0]], np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class _Call:
     def _decided(self, out: Array, undecided: Array, work: int, more: Sequence[Maybe]) -> Array:
         if undecided.size:
             exact, flat, target = _Exact(self, more), out.reshape(-1), float_format(self.dtype)
-            for position in undecided.tolist():
+            for position in exact.left(undecided, work, flat).tolist():
                 number = exact.share(position) if work == WEIGHTS else exact.cell(exact.in_groups(position), work)
                 flat[position] = np.float64(number.rounded(target)).astype(self.dtype)
         return out
@@ -176,13 +177,33 @@ class _Exact:
         self.d_weight, self.d_bias = (_doubles(a) for a in more[1:])
         self._known: dict[int, tuple[Any, Any]] = {}
         self._sums: dict[tuple[int, bool], tuple[Any, Any]] = {}
+        g = call.groups
+        self._all = np.arange(g.blocks * g.groups * g.inner).reshape(g.blocks, g.groups, g.inner)
 
     def _cells(self, array: Array) -> Array:
         """A cell for each of the input's, in the order (blocks, groups, inner)."""
         doubles = as_doubles(array)
         return np.ascontiguousarray(np.moveaxis(doubles, -1, 1) if self.call.last else doubles).reshape(-1)
 
-    def in_groups(self, position: int) -> int:
+    def left(self, undecided: Array, work: int, out: Array) -> Array:
+        """The undecided positions that a constant tangent or cotangent does not decide: P of a constant is 0."""
+        g = self.groups
+        if self.t is None or work == VALUE or not self.call.op.own_statistics or (work == WEIGHTS and not g.joint):
+            return undecided
+        if self.d_weight is not None or self.d_bias is not None:
+            return undecided
+        groups = self.group_of(self._all.ravel())
+        constant = np.isfinite(_over(self.x, groups, np.minimum)) & np.isfinite(_over(self.x, groups, np.maximum))
+        constant &= _equal(self.t, groups)
+        if work == COTANGENT and self.weight is not None:
+            constant &= _equal(self.weight[self.weight_of(self._all.ravel())], groups)
+        if not self.call.op.eps:
+            constant &= ~_equal(self.x, groups)
+        decided = constant[undecided if work == WEIGHTS else groups[self.in_groups(undecided)]]
+        out[undecided[decided]] = 0
+        return np.asarray(undecided[~decided])
+
+    def in_groups(self, position: Any) -> Any:
         """A position of the core in that order."""
         if not self.call.last:
             return position
@@ -194,16 +215,16 @@ class _Exact:
     def places(self, group: int) -> Array:
         """The flat positions of a group's cells."""
         g = self.groups
-        cells = np.arange(g.blocks * g.groups * g.inner).reshape(g.blocks, g.groups, g.inner)
-        chosen = cells[:, group] if g.joint else cells.reshape(-1, g.inner)[group]
+        chosen = self._all[:, group] if g.joint else self._all.reshape(-1, g.inner)[group]
         return np.asarray(chosen.ravel())
 
-    def group_of(self, position: int) -> int:
+    def group_of(self, position: Any) -> Any:
+        """The group of a cell, or of an array of cells."""
         g = self.groups
         return position // g.inner % g.groups if g.joint else position // g.inner
 
-    def weight_of(self, position: int) -> int:
-        """The place of a cell's weight."""
+    def weight_of(self, position: Any) -> Any:
+        """The place of a cell's weight, or of the weights of an array of cells."""
         g = self.groups
         if g.per_cell:
             return position % g.inner
@@ -233,13 +254,34 @@ class _Exact:
         if self.mean is not None:
             return r * own
         if (group, weighted) not in self._sums:
-            places = self.places(group).tolist()
-            factors = [self._factor(j, weighted) for j in places]
-            count = len(places)
-            slope = _total([self.normal(j) * f for j, f in zip(places, factors, strict=True)]) / count
-            self._sums[group, weighted] = _total(factors) / count, slope
+            self._sums[group, weighted] = self._line(group, weighted)
         mean, slope = self._sums[group, weighted]
-        return r * (own - mean - self.normal(position) * slope)
+        return r * (own - mean - (Surd.of(float(self.x[position])) - self.moments(group)[0]) * slope)
+
+    def _line(self, group: int, weighted: bool) -> tuple[Any, Any]:
+        """(mean, slope) of the factors f of a group: P(f) is r (f - mean - (x - its mean) slope) at every cell."""
+        places, (_, r) = self.places(group), self.moments(group)
+        count, sums = len(places), self._sums_of(places, weighted)
+        if sums is not None and r.special is None:
+            unit, x, other, f, products = sums
+            slope = Surd.rational(flint.fmpq(count * products - x * f, count * count * unit * other))
+            return Surd.rational(flint.fmpq(f, count * other)), slope * (r * r)
+        factors = [self._factor(j, weighted) for j in places.tolist()]
+        normals = [self.normal(j) for j in places.tolist()]
+        return _total(factors) / count, _total([n * f for n, f in zip(normals, factors, strict=True)]) / count * r
+
+    def _sums_of(self, places: Array, weighted: bool) -> tuple[int, int, int, int, int] | None:
+        """(unit, sum of x, unit of factors, sum of factors, sum of products) as integers; None if not all is finite."""
+        assert self.t is not None
+        arrays = [self.x[places], self.t[places]]
+        if weighted and self.weight is not None:
+            arrays.append(self.weight[self.weight_of(places)])
+        if not all(np.isfinite(a).all() for a in arrays):
+            return None
+        (unit, x), (other, f), *weights = map(_integers, arrays)
+        for third, w in weights:
+            other, f = other * third, list(map(mul, f, w))
+        return unit, sum(x), other, sum(f), sum(map(mul, x, f))
 
     def _factor(self, position: int, weighted: bool) -> Any:
         assert self.t is not None
@@ -272,14 +314,23 @@ class _Exact:
     def share(self, weight: int) -> Any:
         """The cotangent of one weight."""
         g = self.groups
-        cells = np.arange(g.blocks * g.groups * g.inner).reshape(g.blocks, g.groups, g.inner)
         if g.per_cell:
-            places = cells.reshape(-1, g.inner)[:, weight]
+            places = self._all.reshape(-1, g.inner)[:, weight]
         else:
             length = g.inner // g.channels
             start = weight % g.channels * length
-            places = cells[:, weight // g.channels, start : start + length]
-        return _total([self._factor(j, False) * self.normal(j) for j in places.ravel().tolist()])
+            places = self._all[:, weight // g.channels, start : start + length]
+        places = places.ravel()
+        groups = self.group_of(places)
+        return _total([self._share_of(group, places[groups == group]) for group in np.unique(groups).tolist()])
+
+    def _share_of(self, group: int, places: Array) -> Any:
+        """The sum of t n over some cells of a group."""
+        (mean, r), sums = self.moments(group), self._sums_of(places, False)
+        if sums is not None and mean.special is None and r.special is None:
+            unit, _, other, f, products = sums
+            return r * (Surd.rational(flint.fmpq(products, unit * other)) - mean * Surd.rational(flint.fmpq(f, other)))
+        return _total([self._factor(j, False) * self.normal(j) for j in places.tolist()])
 
 
 def _doubles(array: Maybe) -> Maybe:
@@ -288,12 +339,30 @@ def _doubles(array: Maybe) -> Maybe:
 
 def _moments(cells: Array) -> tuple[Any, Any]:
     """Mean and variance of finite floats: as integers of one common unit."""
-    ratios = [float(v).as_integer_ratio() for v in cells]
-    unit = max(q for _, q in ratios)
-    whole = [p * (unit // q) for p, q in ratios]
+    unit, whole = _integers(cells)
     n, s, q = len(whole), sum(whole), sum(p * p for p in whole)
     mean = Surd.rational(flint.fmpq(s, n * unit))
     return mean, Surd.rational(flint.fmpq(n * q - s * s, n * n * unit * unit))
+
+
+def _over(values: Array, groups: Array, smaller: Any) -> Array:
+    """The least or greatest value of every group; NaN if one is NaN."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    return np.asarray(smaller.reduceat(values[order], starts))
+
+
+def _equal(values: Array, groups: Array) -> Array:
+    """Whether the values of a group are equal, and finite."""
+    least, greatest = _over(values, groups, np.minimum), _over(values, groups, np.maximum)
+    return np.asarray((least == greatest) & np.isfinite(least))
+
+
+def _integers(values: Array) -> tuple[int, list[int]]:
+    """Finite floats as integers of one common unit: (1 / unit, the integers)."""
+    ratios = [v.as_integer_ratio() for v in values.tolist()]
+    unit = max(q for _, q in ratios)
+    return unit, [p * (unit // q) for p, q in ratios]
 
 
 def _total(terms: Sequence[Any]) -> Any:
