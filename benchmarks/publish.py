@@ -5,10 +5,11 @@ python -m benchmarks publish [--only pooling|model|check] [--rounds N] [--thread
 - pooling: measures the pooling rows on every instruction set of the machine into docs/assets/pooling.json, and makes
   docs/assets/pooling.svg, docs/assets/pooling-all.svg, docs/reference/pooling-speed.md and a part of README.md of it.
 - model: runs examples/faster_pytorch_model.py into docs/assets/model.json, and makes a part of README.md of it.
-- check: runs `halfulp check` on three frameworks and makes the table of README.md and docs/assets/check.html.
+- check: runs `halfulp check` on three frameworks into docs/reference/frameworks.md and docs/assets/check.html, and
+  makes the table of README.md, which has the rows of the best known operators.
 
---again measures nothing: it makes pictures and texts from the JSON files. The home page of the documentation shows the
-parts of README.md.
+--again measures nothing: it makes pictures and texts from the JSON files and that page. The home page of the
+documentation shows the parts of README.md.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "assets" / "pooling.json"
 MODEL = ROOT / "docs" / "assets" / "model.json"
 REPORT = ROOT / "docs" / "assets" / "check.html"
+GRADES = ROOT / "docs" / "reference" / "frameworks.md"
 PACKAGES = ("torch", "onnxruntime", "openvino", "jax")
 SUBJECTS = ("torch", "jax", "onnxruntime")
 HEADLINES = {
@@ -50,6 +52,12 @@ HEADLINES = {
     "avg 3x3 s2 p1 + VJP",
     "tiny max 3x3 s2 p1",
 }
+
+KNOWN = (
+    *("max_pool", "avg_pool", "adaptive_avg_pool", "global_avg_pool", "lp_pool", "conv", "conv_transpose", "linear"),
+    *("matmul", "batch_norm", "layer_norm", "softmax", "cross_entropy", "gelu", "interpolate"),
+)
+"""The operators of the README's table."""
 
 
 def processor() -> str:
@@ -214,13 +222,40 @@ def with_part(text: str, part: str, content: str) -> str:
 
 
 def conformance() -> str:
-    """The README's table, as ``halfulp check --markdown`` writes it; the report of the same run goes to the site."""
+    """The page of all operators, with the table of ``halfulp check --markdown``; the report goes to the site, too."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "table.md"
         command = [sys.executable, "-m", "halfulp.cli", "check", *SUBJECTS, "--mode", "forward", "--dtype", "float32"]
         command += ["--cases", "64", "--fail-on", "none", "--quiet", "--markdown", str(file), "--report", str(REPORT)]
         subprocess.run(command, check=True)
-        return file.read_text(encoding="utf-8").strip()
+        return grades_page(file.read_text(encoding="utf-8").strip())
+
+
+def grades_page(table: str) -> str:
+    """The documentation's page of the check."""
+    return f"""---
+hide: [toc]
+---
+
+# Frameworks graded
+
+The inputs are chosen to be hard: ties, values between two floats, cancellation, infinities, window edges. They are not
+typical data. A cell shows the share of outputs that are the nearest float, and the largest error. *All digits lost*:
+some output is off by a quarter of its size or more. [The report](../assets/check.html) of the same run shows every kind
+of failure with a script.
+
+{table}
+"""
+
+
+def grades_texts(page: str) -> dict[str, str]:
+    """The README's table: the rows of the best known operators."""
+    head, rule, *rows = [line for line in page.splitlines() if line.startswith("|")]
+    chosen = {row.split("|")[1].strip(): row for row in rows}
+    (command,) = [line for line in page.splitlines() if line.startswith("`halfulp check")]
+    command = command.partition(": ")[0]
+    note = f"{command}. [All {len(rows)} operators](docs/reference/frameworks.md)."
+    return {"README.md#check": "\n".join([head, rule, *(chosen[name] for name in KNOWN), "", note])}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -242,8 +277,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not options.again:
             MODEL.write_text(json.dumps(model_measured(options.rounds), indent=1) + "\n", encoding="utf-8")
         write(model_texts(json.loads(MODEL.read_text(encoding="utf-8"))))
-    if options.only in (None, "check") and not options.again:
-        write({"README.md#check": conformance()})
+    if options.only in (None, "check"):
+        if not options.again:
+            GRADES.write_text(conformance(), encoding="utf-8")
+        write(grades_texts(GRADES.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

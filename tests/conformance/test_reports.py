@@ -28,9 +28,11 @@ from halfulp.conformance.report.data import from_json, load_schema, to_json, wri
 from halfulp.conformance.report.html import to_html
 from halfulp.conformance.report.junit import to_junit, write_junit
 from halfulp.conformance.report.markdown import to_markdown
+from halfulp.conformance.report.result import SubjectResult
 from halfulp.conformance.report.scripts import write_scripts
 from halfulp.conformance.report.terminal import print_reproducer, print_result
 from halfulp.conformance.severity import SEVERITIES, severity
+from halfulp.conformance.summary import Cell, Summary
 from halfulp.conformance.units import case_of
 from halfulp.conformance.verdict import judge
 
@@ -151,6 +153,16 @@ def test_markdown_has_a_column_per_subject(result: Result) -> None:
     assert head.startswith("| operator | mode | halfulp ")
     assert first.split(" | ")[2].startswith("136/136")
     assert "not supported" in to_markdown(result)
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "shown"), [(("float32",), "all digits lost"), (("float32", "float64"), "5e06 ulps")]
+)
+def test_markdown_has_a_word_for_errors_as_large_as_the_value(dtypes: tuple[str, ...], shown: str) -> None:
+    cell = Cell(cases=20, failed=20, elements=40, correct=39, worst=5e6)
+    subject = SubjectResult("torch", "2", Summary({("conv", "forward", "float32"): cell}))
+    plan = Plan(("conv",), ("forward",), dtypes, 1, 0)
+    assert f"| conv | 97.50 %, {shown} |" in to_markdown(Result(plan, [subject]))
 
 
 @pytest.mark.parametrize("width", [80, 160])

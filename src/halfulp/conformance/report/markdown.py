@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from halfulp.conformance.cases import MODES
 from halfulp.conformance.report.result import Result
 from halfulp.conformance.report.terminal import rules, share, ulps
 from halfulp.conformance.summary import Cell
+from halfulp.numbers import FORMATS
 
 __all__ = ["to_markdown"]
 
@@ -20,6 +23,8 @@ def to_markdown(result: Result) -> str:
         f"|{'---|' * (len(heads) + 1 + (len(modes) > 1))}",
     ]
     left_out: list[str] = []
+    dtypes = result.plan.dtypes
+    lost = 2.0 ** (FORMATS[dtypes[0]].precision - 2) if len(dtypes) == 1 else inf
     for operator in result.plan.operators:
         for mode in modes:
             cells = [subject.summary.select(operator, mode) for subject in result.subjects]
@@ -27,7 +32,7 @@ def to_markdown(result: Result) -> str:
                 left_out.append(operator)
                 continue
             name = f"{operator} | {mode}" if len(modes) > 1 else operator
-            lines.append(f"| {name} | {' | '.join(map(_cell, cells))} |")
+            lines.append(f"| {name} | {' | '.join(_cell(cell, lost) for cell in cells)} |")
     plan = result.plan
     chosen = [f"--mode {mode}" for mode in modes if set(modes) != set(MODES)]
     chosen += [f"--dtype {dtype}" for dtype in plan.dtypes]
@@ -42,12 +47,13 @@ def to_markdown(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, lost: float) -> str:
+    """The share and the largest error; from ``lost`` ulps on, no digit is right."""
     if not cell.elements:
         return "not supported" if cell.unsupported else "–"
     text = share(cell)
     if cell.correct != cell.elements and cell.worst:
         largest = ulps(cell.worst)
-        text += f", {largest} {'ulp' if largest == '1' else 'ulps'}"
+        text += ", all digits lost" if cell.worst >= lost else f", {largest} {'ulp' if largest == '1' else 'ulps'}"
     ties = rules(cell, "ties")
     return f"{text}; ties: {ties}" if ties else text
