@@ -62,6 +62,16 @@ def test_products_have_the_bits_of_the_specification(shapes: Any, dtype: Any) ->
 
 
 @every_type
+def test_few_products_for_each_of_long_rows(dtype: Any) -> None:
+    rng, op = np.random.default_rng(7), hu.Matmul()
+    for depth, special in ((1, False), (3, True), (9, False)):
+        a, b = hard(rng, (11, depth), dtype), hard(rng, (depth, 1031), dtype)
+        if special:
+            a[3, 1], b[0, 700], b[2, 701] = -np.inf, np.nan, np.inf
+        assert same(op(a, b), hu.spec.forward(op, a, b))
+
+
+@every_type
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (0,)], ids=str)
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_linear_layers_have_the_bits_of_the_specification(leading: Any, has_bias: bool, dtype: Any) -> None:

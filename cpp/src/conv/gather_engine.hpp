@@ -22,6 +22,8 @@ inline constexpr Index kMatrixTile = 256;        // positions
 inline constexpr Index kLeastTile = 128;         // if all channels are to be staged at a time
 inline constexpr Index kRowTile = 64;            // positions whose channels lie side by side: longer runs of them
 inline constexpr Index kStencilTile = 2048;
+inline constexpr Index kShallow = 64;            // the most products of outputs that a stencil sums for many channels
+inline constexpr Index kShallowTile = 512;
 inline constexpr Index kLineTile = 16384;     // of a stencil that finishes line by line, times channels
 inline constexpr Index kLinePositions = 256;  // of the lines that it finishes together
 inline constexpr Index kMatrixCost = 16;      // what a tile costs beside its positions, in positions
@@ -181,9 +183,20 @@ class GatherEngine {
   ExactLimit exact_;
 };
 
+// Few products for each of many outputs that lie side by side, as in the weight cotangent of a linear layer: sums that
+// need no transposition cost less than those of the matrix route.
+template <class T>
+bool is_shallow(const GatherProblem<T>& problem) {
+  const GatherAxis& axis = problem.gather.front();
+  return problem.mode == Mode::wide && problem.gather.size() == 1 && problem.taps() == 1 && axis.step == 1 &&
+         problem.channels <= kShallow && problem.sources.size() == 1 && axis.positions >= 2 * kShallowTile &&
+         axis.out_step == 1 && problem.out.spatial[0] == 1 && problem.sources.front().planes.spatial[0] == 1;
+}
+
 // Lanes in use: of the output channels (matrix), or of the positions along the last axis (stencil).
 template <class T, class S>
 bool prefers_stencil(const GatherProblem<T>& problem, Index width) {
+  if (is_shallow(problem)) return true;
   if (problem.rows > 2 * kMaxStencilChannels) return false;
   const Planes<const T>& planes = problem.sources.front().planes;
   if (problem.taps() == 1 && problem.channels > 1 && planes.channel == 1 && planes.spatial.back() != 1) return false;

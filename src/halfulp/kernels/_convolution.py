@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp import _core
+from halfulp.kernels._keeping import kept
 from halfulp.records import Conv, ConvolutionOperator, ConvTranspose, Pullback, _inputs
 
 Array = np.ndarray[Any, Any]
@@ -112,9 +113,9 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
 
 
 def vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, True)) -> tuple[Any, Pullback]:
-    """The value, and a pullback that keeps its own copies of x and the weight; unwanted cotangents are None."""
+    """The value, and a pullback that keeps x and the weight (copies, unless they are lent); unwanted cotangents are None."""
     arrays = _inputs.as_arrays(op, primals)
-    x, weight, bias = (None if a is None else a.copy(order="K") for a in arrays)
+    x, weight, bias = (None if a is None else kept(a) for a in arrays)
     assert x is not None
     assert weight is not None
     call = call_of(op, arrays)

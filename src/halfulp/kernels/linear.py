@@ -14,6 +14,7 @@ import numpy as np
 
 from halfulp import _core
 from halfulp.kernels import _convolution
+from halfulp.kernels._keeping import kept
 from halfulp.kernels._registry import register
 from halfulp.records import Conv, Linear, Matmul, Pullback, _inputs
 
@@ -76,7 +77,7 @@ def _linear_vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, Tr
     others = (first, bool(second) and not direct, *(third or [False]))
     output, pull = _convolution.vjp(_engine(op.precision), *_as_convolution(arrays), wanted=others)
     x_shape = x.shape
-    rows = np.array(x, order="C").reshape(-1, x_shape[-1]) if direct else None  # a copy of its own
+    rows = kept(x, "C").reshape(-1, x_shape[-1]) if direct else None
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         g = _inputs.as_cotangent(op, cotangent, shape, dtype).reshape(-1, shape[-1])
@@ -185,7 +186,7 @@ def _matmul_jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) ->
 
 
 def _matmul_vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True)) -> tuple[Any, Pullback]:
-    a, b = (array.copy() for array in _pair(op, primals))
+    a, b = (kept(array, "C") for array in _pair(op, primals))
     way, dtype = _product(op, a.shape, b.shape), a.dtype
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from halfulp import _core
+from halfulp.kernels._keeping import kept
 from halfulp.kernels._registry import register
 from halfulp.numbers import as_doubles, flint, float_format
 from halfulp.numbers._surds import Surd
@@ -43,8 +44,8 @@ class _Call:
         self.last = self.groups.joint and _channels_last(x)
         self.x = self.dense(x)
         if keep and np.may_share_memory(self.x, x):
-            self.x = self.x.copy()
-        parameters = [None if a is None else a.copy("C") if keep else np.ascontiguousarray(a) for a in arrays[1:]]
+            self.x = kept(self.x)
+        parameters = [None if a is None else kept(a, "C") if keep else np.ascontiguousarray(a) for a in arrays[1:]]
         self.weight, self.bias, *given = [*parameters, None, None, None, None][:4]
         self.mean, self.variance = (None if a is None else _same_type(a, x.dtype) for a in given)
         self.moments: Maybe = None
@@ -388,7 +389,7 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
 
 
 def vjp(op: Any, *primals: Any, wanted: Sequence[bool] | None = None) -> tuple[Any, Pullback]:
-    """The value, and a pullback that keeps its own copy of the input."""
+    """The value, and a pullback that keeps the input (a copy, unless it is lent)."""
     arrays = _inputs.as_arrays(op, primals)
     call = _Call(op, arrays, keep=True)
     needed = [True] * 3 if wanted is None else [*wanted, False, False][:3]

@@ -21,6 +21,7 @@ from torch.autograd.function import _SingleLevelFunction
 from halfulp import kernels
 from halfulp.dispatch import wanted_vjp
 from halfulp.errors import HalfulpError
+from halfulp.kernels._keeping import lent
 from halfulp.numbers import factors
 from halfulp.records import BatchNorm, Declaration, Operator
 from halfulp.torch._arguments import hashable
@@ -249,7 +250,8 @@ class Eager(_base):  # type: ignore[misc]
         ctx.save_for_backward(*points)
         wanted = tuple(ctx.needs_input_grad[2:])
         op = family._made(parameters)
-        output, ctx.pullback = wanted_vjp(op, tuple(family._arrays(points)), wanted)
+        with lent():  # PyTorch tells in the backward pass whether they were changed in place
+            output, ctx.pullback = wanted_vjp(op, tuple(family._arrays(points)), wanted)
         return in_format_of(points[0], output)
 
     @staticmethod
