@@ -98,6 +98,14 @@ def test_filters_of_three_by_three_go_by_patches(isa: None, dtype: str) -> None:
     assert engines(lambda: hu.Conv(2)(x, w[:, :, :1, :1], None)) == {"conv_gather"}
 
 
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)])
+def test_depthwise_products_have_an_engine_of_their_own(isa: None, kernel: int, stride: int) -> None:
+    x, w = array("float32", (1, 6, 14, 15), "near", 1), array("float32", (6, 1, kernel, kernel), "near", 2)
+    op = hu.Conv(2, stride=stride, padding=kernel // 2, groups=6)
+    assert engines(lambda: op(x, w, None)) == {"conv_depthwise"}
+    assert engines(pullback(op, x, w, None)) == {"conv_depthwise", "conv_weight"}
+
+
 def test_weights_have_an_engine_of_their_own(isa: None) -> None:
     x, w = array("float32", (1, 4, 9, 9), "near", 1), array("float32", (5, 4, 3, 3), "near", 2)
     assert "conv_weight" in engines(pullback(hu.Conv(2), x, w, None))

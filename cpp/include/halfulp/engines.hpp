@@ -24,6 +24,7 @@ enum class Engine : int {
   smooth_block,          // rows of windows in vectors
   smooth_window,         // one output at a time, in two doubles
   conv_gather,           // output and input products as matrix products
+  conv_depthwise,        // the same with one source channel for each group
   conv_winograd,         // the same for 3x3 filters, by patches
   conv_weight,           // weight products
   conv_weight_winograd,  // the same for 3x3 filters, by patches

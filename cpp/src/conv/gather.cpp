@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "conv/depthwise.hpp"
 #include "conv/gather_engine.hpp"
 #include "conv/winograd.hpp"
 #include "halfulp/conv.hpp"
@@ -146,6 +147,8 @@ void output_product(const Geometry& geometry, const std::vector<Operand<T>>& ope
     problem.sources.push_back({operand.planes, filters.data, filters.out, filters.in,
                                geometry.out_channels * filters.out, 0, filters.spatial});
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (geometry.in_channels == 1 && precision == Precision::correct && run_depthwise({problem})) return;
   exchange(problem);
   run<T>({problem}, precision);
 }
@@ -162,7 +165,17 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
                                geometry.out_channels * filters.out, 0, filters.spatial});
   }
   std::vector<GatherProblem<T>> problems;
-  for (Gather& gather : input_gathers(geometry)) {
+  std::vector<Gather> gathers = input_gathers(geometry);
+  if constexpr (std::is_same_v<T, float>)
+    if (geometry.out_channels == 1 && precision == Precision::correct) {
+      for (const Gather& gather : gathers) {
+        problems.push_back(problem);
+        problems.back().gather = gather;
+      }
+      if (run_depthwise(problems)) return;
+      problems.clear();
+    }
+  for (Gather& gather : gathers) {
     if (!problems.empty() && add_variant(problems.back(), gather)) continue;
     if (problems.size() == 16) {  // enough to keep threads busy, few enough to pack at a time
       run(std::move(problems), precision);

@@ -79,7 +79,8 @@ struct GatherProblem {
 
   // The correctly rounded value of an output whose sum came out as `value`. `exact` says that the sum is known to be
   // exact, `trusted` that an infinity or NaN can only come from the terms.
-  T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact, bool trusted) const {
+  [[gnu::noinline]] T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact,
+                              bool trusted) const {
     if (trusted && !std::isfinite(value)) return round_to<T>(value);
     const double first = bias == nullptr ? -0.0 : bias_of(group, row, position[0]);
     const auto walk = [&](const auto& f) { return for_each_run(n, group, row, position, f); };

@@ -134,8 +134,15 @@ class Ends<float> {
   void put_within(float* out, const Doubles& y, const Doubles& error) {
     const Floats rounded = to_floats(y);
     std::memcpy(out, &rounded, sizeof rounded);
-    constexpr std::uint64_t half = std::uint64_t{1} << 28;
-    odd_ |= (reinterpret<Wide>(y - error) + half) ^ (reinterpret<Wide>(y + error) + half);
+    odd_ |= (reinterpret<Wide>(y - error) + kHalf) ^ (reinterpret<Wide>(y + error) + kHalf);
+  }
+  void put_first_within(float* out, const Doubles& y, const Doubles& error, std::int64_t count) {
+    store_first_rounded(out, y, count);
+    odd_ |= (reinterpret<Wide>(y - error) + kHalf) ^ (reinterpret<Wide>(y + error) + kHalf);
+  }
+  // Whether ends differ in the first lanes, after put_first_within.
+  bool differ_in_first(std::int64_t count) const {
+    return !all_lanes(((odd_ >> 29) == 0) | (lane_numbers<std::int64_t>() >= splat(count)));
   }
   // Whatever the ends, a result that is not finite is unsure.
   void require_finite(const Doubles& y) { odd_ |= reinterpret<Wide>(y - y); }
@@ -149,6 +156,7 @@ class Ends<float> {
  private:
   using Wide = Vector<std::uint64_t>;
   using Halves = std::make_integer_sequence<int, kWide / 2>;
+  static constexpr std::uint64_t kHalf = std::uint64_t{1} << 28;
   Bits differ_{};
   Wide odd_{};
 };

@@ -209,8 +209,10 @@ void check_fast(const Example<float>& e) {
 // channels in several slabs, strided outputs longer than a vector.
 void check_layers(std::mt19937& random) {
   for (const Example<float>& e :
-       {layer<float>(random, 2, 5, 1, 1, 37, 61, 3, 1, 1), layer<float>(random, 1, 2, 2, 6, 33, 40, 3, 2, 0),
-        layer<float>(random, 1, 1, 3, 2, 9, 300, 3, 1, 2), layer<float>(random, 1, 1, 40, 70, 6, 7, 3, 1, 0),
+       {layer<float>(random, 2, 5, 1, 1, 37, 61, 3, 1, 1), layer<float>(random, 1, 3, 1, 1, 60, 130, 5, 1, 0),
+        layer<float>(random, 1, 3, 1, 1, 29, 7, 3, 2, 1), layer<float>(random, 1, 2, 1, 2, 15, 21, 7, 1, 2),
+        layer<float>(random, 1, 2, 2, 6, 33, 40, 3, 2, 0), layer<float>(random, 1, 1, 3, 2, 9, 300, 3, 1, 2),
+        layer<float>(random, 1, 1, 40, 70, 6, 7, 3, 1, 0),
         layer<float>(random, 1, 1, 300, 20, 18, 18, 1, 1, 0)}) {
     check_products(e);
     check_fast(e);
