@@ -206,17 +206,17 @@ def _method_doc(declaration: Declaration, rank: int | None, name: str) -> str:
 
 
 def torch() -> str:
-    """``halfulp/torch/_generated.py``: the functions of everything but convolutions."""
-    chosen = [d for d in own() if not d.convolution and not d.trailing]
+    """``halfulp/torch/_generated.py``."""
+    chosen = [d for d in own() if not d.trailing]
     several, plain = [d for d in chosen if d.indices], [d for d in chosen if not d.indices]
     words = sorted(name for d in chosen for name in d.names)
     parts = [
-        f'{MARK}"""The operators but convolutions on tensors, with the signatures of ``torch.nn.functional``."""',
+        f'{MARK}"""The operators on tensors, with the signatures of ``torch.nn.functional``."""',
         "from __future__ import annotations",
         "from typing import Any",
         "import torch\nfrom torch import Tensor",
         f"{_imported(chosen)}\nfrom halfulp.torch._arguments import rank_of\n"
-        "from halfulp.torch._bridge import bridges_of, tensors_of",
+        "from halfulp.torch._bridge import bridges_of, tensors_of\nfrom halfulp.torch._conv import spatial_rank",
         listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    torch.fx.wrap(_name)",
         _unpacked("bridges_of", several) + "\n" + _unpacked("tensors_of", plain) + "\n",
         *(_tensor_form(d, rank) for d in chosen for rank in (None, *d.ranks)),
@@ -246,6 +246,8 @@ def _rank_source(declaration: Declaration, rank: int | None) -> str:
     """The rank that a form gives to its bridge: a form without a suffix takes it from its arguments."""
     if rank is not None or not declaration.ranks:
         return str(rank or declaration.default_rank or 0)
+    if declaration.convolution:
+        return f'spatial_rank("{declaration.name}", weight)'
     field = str(declaration.rank_field)
     return field if field == "ndim" else f'rank_of("{declaration.name}", "{field}", {field})'
 
@@ -270,6 +272,7 @@ def _tensor_doc(declaration: Declaration, rank: int | None, name: str) -> str:
     options = [f"``{p.name}``" for p in declaration.parameters if p.name in ("ties", "dtype", "nan")]
     record = declaration.record.__name__
     tail = f"; {' and '.join(options)} as :class:`halfulp.{record}`" if options else ", correctly rounded"
+    tail += ' unless ``precision="fast"``' if declaration.convolution else ""
     return f'"""{kept}{tail}.\n\n{_tensor_example(declaration, rank, name)}\n"""'
 
 
@@ -280,8 +283,10 @@ def _tensor_example(declaration: Declaration, rank: int | None, name: str) -> st
     from halfulp.torch._bridge import functions
 
     text = _source.example_of(declaration, rank)
-    if declaration.several:  # has no channel axis
+    if declaration.several or declaration.convolution:  # the example is as PyTorch takes it
         text = text.replace("np.array(", "torch.tensor(")
+    if declaration.convolution:
+        text = text.replace("np.", "torch.")
     text = re.sub(r"np\.array\((\[.*?\])\)", r"torch.tensor([\1])", text)
     text = re.sub(r"np\.arange\(([\d.]+)\)\.reshape\(", r"torch.arange(\1).reshape(1, ", text)
     text = text.replace("np.ones(", "torch.ones(")
@@ -303,49 +308,53 @@ def _modules(what: str, declared: list[Declaration]) -> str:
     """A file of modules."""
     from torch import nn
 
-    chosen = [
-        (d, rank, name)
-        for d in declared
-        if not d.several and not d.convolution and not d.constant
-        for rank, name in zip(d.ranks or (None,), d.modules, strict=False)
-    ]
+    chosen = [d for d in declared if not d.several and not d.convolution and not d.constant and d.modules]
+    kept = [d for d in chosen if not hasattr(nn, d.modules[0])]
+    classes: list[str] = []
+    for d in chosen:
+        classes += [_settings_class(d)] if d in kept else []
+        classes += [_module(d, rank, name, d in kept) for rank, name in zip(d.ranks or (None,), d.modules, strict=True)]
     parts = [
         f'{MARK}"""{what} modules: PyTorch\'s own classes with our functions behind them, and what PyTorch lacks.\n\n'
         "A class derives from its PyTorch namesake, so constructors, attributes, ``repr`` and ``isinstance`` stay\n"
         'as they are.\n"""',
-        *(["from typing import Any"] if what == "Pooling" else []),
+        *(["from typing import Any"] if kept else []),
         "import torch",
-        "from halfulp.torch import _generated as functions\n"
-        f"from halfulp.torch._tracing import {'Called, Kept' if what == 'Pooling' else 'Called'}",
-        listed([name for _, _, name in chosen]) + "\n",
-        *(_module(d, rank, name, hasattr(nn, name)) for d, rank, name in chosen),
+        f"from halfulp.torch._tracing import {'Called, Kept' if kept else 'Called'}",
+        listed([name for d in chosen for name in d.modules]) + "\n",
+        *classes,
     ]
-    head = len(parts) - len(chosen) - 1
+    head = len(parts) - len(classes) - 1
     return "\n\n".join(part.rstrip("\n") if i < head else part.rstrip("\n") + "\n" for i, part in enumerate(parts))
 
 
-def _module(declaration: Declaration, rank: int | None, name: str, namesake: bool) -> str:
+def _settings_class(declaration: Declaration) -> str:
+    """The constructor that the modules of all ranks share, where PyTorch has no such modules."""
+    plain = [p for p in declaration.parameters if not p.keyword]
+    keywords = [p for p in declaration.parameters if p.keyword]
+    shown = [_source.parameter(p).replace("beta: Any", "beta: float") for p in plain]
+    shown += ["*", *(_source.parameter(p) for p in keywords)] if keywords else []
+    head = _source.wrapped("def __init__", ["self", *shown], " -> None:", 4)
+    call = _source.wrapped("self._keep", [f"{p.name}={p.name}" for p in (*plain, *keywords)], "", 8)
+    lines = [f"class _{declaration.record.__name__}(Kept):", textwrap.indent(head, "    ")]
+    return "\n".join([*lines, textwrap.indent(call, "        "), ""])
+
+
+def _module(declaration: Declaration, rank: int | None, name: str, kept: bool) -> str:
+    record = declaration.record.__name__
     function = declaration.name if rank is None else f"{declaration.name}{rank}d"
-    extra = _extra(declaration, function)
-    plain = [p for p in declaration.parameters if not p.keyword and p.name not in extra]
-    names = [p.name for p in plain] + (["return_indices"] if declaration.indices and namesake else [])
-    base = f"Called, torch.nn.{name}" if namesake else "Kept"
-    what = f"``torch.nn.{name}``" if namesake else f":class:`halfulp.{declaration.record.__name__}` as a module,"
+    base = f"_{record}" if kept else f"Called, torch.nn.{name}"
+    what = f":class:`halfulp.{record}` as a module," if kept else f"``torch.nn.{name}``"
     lines = [f"class {name}({base}):", f'    """{what} by :func:`halfulp.torch.{function}`.', ""]
     lines += [f"    {line}" for line in _module_example(declaration, rank, name, function).splitlines()]
-    lines += ['    """', "", f'    _home, _function = functions, "{function}"']
-    if namesake:
+    lines += ['    """', "", f'    _function = "{function}"']
+    if not kept:
+        extra = _extra(declaration, function)
+        names = [p.name for p in declaration.parameters if not p.keyword and p.name not in extra]
+        names += ["return_indices"] if declaration.indices else []
         given = _source.literal_tuple(tuple(names))
-        line = f'    _home, _function, _arguments = functions, "{function}", {given}'
+        line = f'    _function, _arguments = "{function}", {given}'
         lines[-1:] = [line] if len(line) <= _source.WIDTH else [lines[-1], f"    _arguments = {given}"]
-    else:
-        keywords = [p for p in declaration.parameters if p.keyword]
-        shown = [_source.parameter(p).replace("beta: Any", "beta: float") for p in plain]
-        shown += ["*", *(_source.parameter(p) for p in keywords)] if keywords else []
-        names += [p.name for p in keywords]
-        head = _source.wrapped("def __init__", ["self", *shown], " -> None:", 4)
-        call = _source.wrapped("self._keep", [f"{n}={n}" for n in names], "", 8)
-        lines += ["", textwrap.indent(head, "    "), textwrap.indent(call, "        ")]
     return "\n".join([*lines, ""])
 
 

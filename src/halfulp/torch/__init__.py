@@ -16,8 +16,6 @@ except ImportError as error:
 
 from halfulp.torch import distributed, optim
 from halfulp.torch._bridge import functions
-from halfulp.torch._conv import conv, conv1d, conv2d, conv3d
-from halfulp.torch._conv_transpose import conv_transpose, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch._errors import TorchDTypeError, TorchPolicyError, TorchShapeError
 from halfulp.torch._generated import *
 from halfulp.torch._generated import __all__ as _names
@@ -26,7 +24,8 @@ from halfulp.torch.accumulating import pieces
 from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
 from halfulp.torch.modules_activation import *
 from halfulp.torch.modules_activation import __all__ as _activations
-from halfulp.torch.modules_conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from halfulp.torch.modules_conv import *
+from halfulp.torch.modules_conv import __all__ as _convolutions
 from halfulp.torch.modules_pool import *
 from halfulp.torch.modules_pool import __all__ as _modules
 from halfulp.torch.replacing import Replacement, patched, replace
@@ -34,24 +33,10 @@ from halfulp.torch.unpooling import *
 from halfulp.torch.unpooling import __all__ as _unpooling
 
 __all__ = [
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
     "Replacement",
     "TorchDTypeError",
     "TorchPolicyError",
     "TorchShapeError",
-    "conv",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
     "distributed",
     "dropout",
     "dropout1d",
@@ -64,6 +49,7 @@ __all__ = [
     "pieces",
     "replace",
     *_activations,
+    *_convolutions,
     *_modules,
     *_names,
     *_unpooling,

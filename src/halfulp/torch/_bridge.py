@@ -18,6 +18,7 @@ from halfulp.numbers import FORMATS
 from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration_of
 from halfulp.records._missing import INTEGERS, dtype_name
 from halfulp.torch._arguments import check_half_padding, per_axis, rank_of, remembered, stride_or_kernel
+from halfulp.torch._conv import ConvolutionBridge, spatial_rank
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank, check_tensor
 from halfulp.torch._several import Several
@@ -136,7 +137,10 @@ def bridge_of(record: type[Operator]) -> Any:
     """The bridge of an operator; its operators are registered with PyTorch once."""
     if record not in _bridges:
         declaration = declaration_of(record)
-        _bridges[record] = Several(declaration) if declaration.several else Bridge(record)
+        if declaration.convolution:
+            _bridges[record] = ConvolutionBridge(record)
+        else:
+            _bridges[record] = Several(declaration) if declaration.several else Bridge(record)
     return _bridges[record]
 
 
@@ -184,7 +188,9 @@ def _form(bridge: Any, declaration: Declaration, function: Any, rank: int | None
         given = bound.arguments
         tensors = tuple(given[name] for name in declaration.given)
         axes = rank
-        if axes is None:  # the form without a suffix
+        if axes is None and declaration.convolution:  # the form without a suffix
+            axes = spatial_rank(declaration.name, given["weight"])
+        elif axes is None:
             field = str(declaration.rank_field)
             axes = given[field] if field == "ndim" else rank_of(declaration.name, field, given[field])
         return bridge(axes, tensors, given.get("return_indices", False), *(given[name] for name in names))

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from halfulp.errors import PolicyError
-from halfulp.torch import _conv
+from halfulp.records import Conv
+from halfulp.torch._bridge import bridge_of
 from halfulp.torch._convolution import channel_sum
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._generated import matmul
@@ -184,6 +185,7 @@ def _pulled_convolution(layer: Any, x: Tensor, g: Tensor) -> list[Tensor]:
         x, g = x.unsqueeze(0), g.unsqueeze(0)
     precision = getattr(layer, "precision", "correct")
     kernel = tuple(layer.kernel_size)
-    parameters = _conv._parameters(rank, kernel, layer.stride, padding, layer.dilation, layer.groups, precision)
-    found = [_conv._family.weight_cotangent(g, x, layer.weight.shape, *parameters)]
+    conv = bridge_of(Conv)
+    parameters = conv.parameters(rank, kernel, layer.stride, padding, layer.dilation, layer.groups, precision)
+    found = [conv.weight_cotangent(g, x, layer.weight.shape, *parameters)]
     return found if layer.bias is None else [*found, channel_sum(g)]

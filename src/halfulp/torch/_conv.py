@@ -1,167 +1,98 @@
-"""Convolution on tensors."""
+"""Convolutions on tensors with the arguments of ``torch.nn.functional``: unbatched inputs, autocast, its own rules."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from halfulp.records import Conv
+from halfulp.records import Operator
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
-from halfulp.torch._convolution_arguments import convolve, spatial_rank
-from halfulp.torch._errors import TorchShapeError
+from halfulp.torch._errors import TorchDTypeError, TorchShapeError
+from halfulp.torch._tensors import require_cpu
 
-__all__ = ["conv", "conv1d", "conv2d", "conv3d"]
-
-
-@lru_cache(maxsize=1024, typed=True)
-def _record(stride: Any, padding: Any, dilation: Any, groups: int, precision: str) -> Conv:
-    return Conv(len(stride), stride, pairs(padding), dilation, groups, precision)
+_PER_AXIS = ("stride", "padding", "output_padding", "dilation")
 
 
-class _Convolution(Convolution):
-    groups_at = 3
+class ConvolutionBridge(Convolution):
+    """The functions of one convolution; a call gives the rank, the tensors, and the record's fields in their order."""
 
-    def record(self, parameters: tuple[Any, ...]) -> Conv:
-        return _record(*parameters)
+    def __init__(self, record: type[Operator]) -> None:
+        super().__init__(record)
+        self._prepared = remembered(self.parameters)
+
+    def __call__(self, ndim: int, tensors: tuple[Any, Any, Any], return_indices: bool, *values: Any) -> Tensor:
+        """Check the tensors, give an unbatched input its batch axis, and apply."""
+        operator = f"{self.name}{ndim}d"
+        input, weight, bias = _checked(operator, tensors)
+        if weight.dim() != ndim + 2:
+            raise TorchShapeError(operator, f"weight shape={tuple(weight.shape)}", f"must have {ndim + 2} axes", "C2")
+        # Only padding="same" asks for the kernel's size; leaving it out keeps symbolic sizes out of the memory.
+        kernel = tuple(weight.shape[2:]) if isinstance(values[1], str) else ()
+        prepare = self.parameters if torch.compiler.is_compiling() else self._prepared
+        parameters = prepare(ndim, kernel, *values)
+        axes = input.dim()
+        if axes == ndim + 2:
+            return self.apply(input, weight, bias, *parameters)
+        if axes == ndim + 1:
+            return self.apply(input.unsqueeze(0), weight, bias, *parameters).squeeze(0)
+        text = f"must have {ndim + 1} or {ndim + 2} axes, as in PyTorch"
+        raise TorchShapeError(operator, f"input shape={tuple(input.shape)}", text, "B3")
+
+    def parameters(self, ndim: int, kernel: tuple[int, ...], *values: Any) -> tuple[Any, ...]:
+        """The arguments of the registered operators: one integer per axis, the padding before and after each axis."""
+        name = f"{self.name}{ndim}d"
+        given = dict(zip(self.fields, values, strict=True))
+        words = self.sided and isinstance(given["padding"], str)
+        for field in _PER_AXIS:
+            if field in given and not (words and field == "padding"):
+                given[field] = per_axis(name, field, given[field], ndim)
+        if words:
+            given["padding"] = _padding_of_word(name, kernel, **given)
+        elif self.sided:
+            given["padding"] = tuple(p for p in given["padding"] for _ in range(2))
+        return tuple(given.values())
 
 
-_family = _Convolution("conv", "int[] stride, int[] padding, int[] dilation, int groups, str precision")
-
-
-def pairs(padding: Any) -> tuple[tuple[int, int], ...]:
-    """The operators' flat padding (before, after, before, after, …) as pairs."""
-    return tuple(zip(padding[::2], padding[1::2], strict=True))
-
-
-def _parameters(ndim: int, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int, precision: str) -> Any:
-    name = f"conv{ndim}d"
-    strides = per_axis(name, "stride", stride, ndim)
-    dilations = per_axis(name, "dilation", dilation, ndim)
-    return strides, _flat_padding(name, padding, kernel, strides, dilations), dilations, groups, precision
-
-
-def _flat_padding(name: str, padding: Any, kernel: Any, strides: Any, dilations: Any) -> tuple[int, ...]:
-    if not isinstance(padding, str):
-        return tuple(p for p in per_axis(name, "padding", padding, len(strides)) for _ in range(2))
+def _padding_of_word(name: str, kernel: Any, stride: Any, padding: str, dilation: Any, **_: Any) -> tuple[int, ...]:
+    """The words "valid" and "same", as PyTorch takes them."""
     if padding == "valid":
-        return (0,) * (2 * len(strides))
+        return (0,) * (2 * len(stride))
     if padding != "same":
         raise TorchShapeError(name, f"padding={padding!r}", "must be integers >= 0, 'valid' or 'same'", "W2")
-    if any(s != 1 for s in strides):
-        raise TorchShapeError(name, f"stride={strides}", "padding='same' takes stride 1 only, as in PyTorch", "B4")
-    totals = [d * (k - 1) for k, d in zip(kernel, dilations, strict=True)]
+    if any(s != 1 for s in stride):
+        raise TorchShapeError(name, f"stride={stride}", "padding='same' takes stride 1 only, as in PyTorch", "B4")
+    totals = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
     return tuple(half for total in totals for half in (total // 2, total - total // 2))
 
 
-_prepared = remembered(_parameters)
+def _checked(operator: str, tensors: tuple[Any, Any, Any]) -> Any:
+    """The operands, dense CPU tensors of one element type: autocast's, where it is on."""
+    given = tensors if tensors[2] is not None else tensors[:2]
+    for tensor in given:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{operator}: every operand must be a torch.Tensor, not {type(tensor).__name__}")
+        if tensor.device.type != "cpu":
+            require_cpu(operator, tensor)
+    if torch.is_autocast_enabled("cpu"):
+        tensors = tuple(None if t is None else _autocast(t) for t in tensors)  # type: ignore[assignment]
+        given = tensors if tensors[2] is not None else tensors[:2]
+    if any(tensor.dtype != given[0].dtype for tensor in given[1:]):
+        text = "all inputs must have one element type; convert with .to(dtype)"
+        raise TorchDTypeError(operator, f"dtypes {[str(t.dtype) for t in given]}", text, "I2")
+    return tensors
 
 
-def _conv(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    precision: str,
-    ndim: int,
-) -> Tensor:
-    if weight.dim() != ndim + 2:
-        raise TorchShapeError(f"conv{ndim}d", f"weight shape={tuple(weight.shape)}", f"must have {ndim + 2} axes", "C2")
-    # Only padding="same" asks for the kernel's size; leaving it out keeps symbolic sizes out of the memory.
-    kernel = tuple(weight.shape[2:]) if isinstance(padding, str) else ()
-    prepare = _parameters if torch.compiler.is_compiling() else _prepared
-    parameters = prepare(ndim, kernel, stride, padding, dilation, groups, precision)
-    return convolve(f"conv{ndim}d", ndim, _family.apply, input, weight, bias, parameters)
+def _autocast(tensor: Tensor) -> Tensor:
+    """PyTorch computes convolutions in autocast's type."""
+    return tensor.to(torch.get_autocast_dtype("cpu")) if tensor.dtype.is_floating_point else tensor
 
 
-def conv(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    *,
-    precision: str = "correct",
-) -> Tensor:
-    """:func:`halfulp.conv` on tensors, over ``weight.dim() - 2`` axes.
-
-    >>> import torch
-    >>> conv(torch.ones(1, 2, 2, 2, 2), torch.ones(1, 1, 2, 2, 2, 2))
-    tensor([[[[[16.]]]]])
-    """
-    rank = spatial_rank("conv", weight)
-    return _conv(input, weight, bias, stride, padding, dilation, groups, precision, rank)
-
-
-def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    *,
-    precision: str = "correct",
-) -> Tensor:
-    """``torch.nn.functional.conv1d``, correctly rounded unless ``precision="fast"``.
-
-    >>> import torch
-    >>> conv1d(torch.tensor([[1.0, 2.0, 4.0]]), torch.tensor([[[1.0, 10.0]]]))
-    tensor([[21., 42.]])
-    """
-    return _conv(input, weight, bias, stride, padding, dilation, groups, precision, 1)
-
-
-def conv2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    *,
-    precision: str = "correct",
-) -> Tensor:
-    """``torch.nn.functional.conv2d``, correctly rounded unless ``precision="fast"``.
-
-    >>> import torch
-    >>> conv2d(torch.ones(1, 3, 3), torch.ones(1, 1, 2, 2), padding="same")
-    tensor([[[4., 4., 2.],
-             [4., 4., 2.],
-             [2., 2., 1.]]])
-    """
-    return _conv(input, weight, bias, stride, padding, dilation, groups, precision, 2)
-
-
-def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-    *,
-    precision: str = "correct",
-) -> Tensor:
-    """``torch.nn.functional.conv3d``, correctly rounded unless ``precision="fast"``.
-
-    >>> import torch
-    >>> conv3d(torch.ones(1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2))
-    tensor([[[[8.]]]])
-    """
-    return _conv(input, weight, bias, stride, padding, dilation, groups, precision, 3)
-
-
-for _name in __all__:
-    torch.fx.wrap(_name)
+def spatial_rank(operator: str, weight: Any) -> int:
+    """The rank that a convolution's weight has."""
+    if isinstance(weight, Tensor) and weight.dim() >= 3:
+        return weight.dim() - 2
+    shown = f"shape={tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
+    raise TorchShapeError(operator, f"weight {shown}", "must be a tensor of at least 3 axes", "C2")

@@ -7,7 +7,8 @@ below is one of the others. Registered operators always have a batch axis.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,35 @@ from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.errors import HalfulpError
 from halfulp.kernels._convolution import Call, call_of
-from halfulp.records import Conv
+from halfulp.records import Conv, Operator, declaration_of
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define, to_front
 from halfulp.torch._tensors import as_array, as_tensor, direct, empty, in_format_of
 
+_SCHEMA = {"groups": "int", "precision": "str"}
 _base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
 
 
-class Convolution(ABC):
-    """A family of registered operators for one direction; ``groups`` is at ``groups_at`` among the parameters."""
+class Convolution:
+    """A family of registered operators for one direction. Their parameters are the record's fields after the rank.
 
-    groups_at: int
+    ``sided``: the padding is a flat list (before, after, before, after, …), one pair per axis.
+    """
 
-    def __init__(self, name: str, schema: str) -> None:
-        self.name = name
+    def __init__(self, record: type[Operator]) -> None:
+        name = self.name = declaration_of(record).name
+        self.fields = [f.name for f in fields(record)][1:]
+        self.groups_at = self.fields.index("groups")
+        self.sided = sided = "output_padding" not in self.fields
+        schema = ", ".join(f"{_SCHEMA.get(field, 'int[]')} {field}" for field in self.fields)
+
+        @lru_cache(maxsize=1024, typed=True)
+        def made(stride: Any, padding: Any, *more: Any) -> Any:
+            sides = tuple(zip(padding[::2], padding[1::2], strict=True)) if sided else padding
+            return record(len(stride), stride, sides, *more)  # type: ignore[call-arg]  # of a convolution
+
+        self._record = made
         self.value = define(
             name,
             f"(Tensor input, Tensor weight, Tensor? bias, {schema}) -> Tensor",
@@ -74,9 +88,9 @@ class Convolution(ABC):
             tensors=2,
         )
 
-    @abstractmethod
     def record(self, parameters: tuple[Any, ...]) -> Any:
         """The record that these parameters mean."""
+        return self._record(*parameters)
 
     def apply(self, x: Tensor, w: Tensor, b: Tensor | None, *parameters: Any) -> Tensor:
         """The value, by the shortest way that the tensors allow."""

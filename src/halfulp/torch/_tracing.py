@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch._C import DisableTorchFunction as _DisableTorchFunction
 
 from halfulp.errors import PolicyError
+from halfulp.torch import _generated
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._tensors import own
 
@@ -19,7 +20,7 @@ from halfulp.torch._tensors import own
 class Bridged:
     """The base of the bridge's modules."""
 
-    _home: ModuleType
+    _home: ModuleType = _generated
     _function: str
 
     def _call(self, *arguments: Any, **keywords: Any) -> Any:

@@ -8,7 +8,6 @@ as they are.
 
 import torch
 
-from halfulp.torch import _generated as functions
 from halfulp.torch._tracing import Called
 
 __all__ = [
@@ -24,7 +23,7 @@ class ELU(Called, torch.nn.ELU):
     tensor([[-0.6321,  0.0000,  2.0000]])
     """
 
-    _home, _function, _arguments = functions, "elu", ("alpha",)
+    _function, _arguments = "elu", ("alpha",)
 
 
 class GELU(Called, torch.nn.GELU):
@@ -34,7 +33,7 @@ class GELU(Called, torch.nn.GELU):
     tensor([[-0.1587,  0.0000,  1.9545]])
     """
 
-    _home, _function, _arguments = functions, "gelu", ("approximate",)
+    _function, _arguments = "gelu", ("approximate",)
 
 
 class Hardsigmoid(Called, torch.nn.Hardsigmoid):
@@ -44,7 +43,7 @@ class Hardsigmoid(Called, torch.nn.Hardsigmoid):
     tensor([[0.3333, 0.5000, 0.8333]])
     """
 
-    _home, _function, _arguments = functions, "hardsigmoid", ()
+    _function, _arguments = "hardsigmoid", ()
 
 
 class Hardswish(Called, torch.nn.Hardswish):
@@ -54,7 +53,7 @@ class Hardswish(Called, torch.nn.Hardswish):
     tensor([[-0.3333,  0.0000,  1.6667]])
     """
 
-    _home, _function, _arguments = functions, "hardswish", ()
+    _function, _arguments = "hardswish", ()
 
 
 class Hardtanh(Called, torch.nn.Hardtanh):
@@ -64,7 +63,7 @@ class Hardtanh(Called, torch.nn.Hardtanh):
     tensor([[-1.,  0.,  1.]])
     """
 
-    _home, _function, _arguments = functions, "hardtanh", ("min_val", "max_val")
+    _function, _arguments = "hardtanh", ("min_val", "max_val")
 
 
 class LeakyReLU(Called, torch.nn.LeakyReLU):
@@ -74,7 +73,7 @@ class LeakyReLU(Called, torch.nn.LeakyReLU):
     tensor([[-0.0100,  0.0000,  2.0000]])
     """
 
-    _home, _function, _arguments = functions, "leaky_relu", ("negative_slope",)
+    _function, _arguments = "leaky_relu", ("negative_slope",)
 
 
 class Mish(Called, torch.nn.Mish):
@@ -84,7 +83,7 @@ class Mish(Called, torch.nn.Mish):
     tensor([[-0.3034,  0.0000,  1.9440]])
     """
 
-    _home, _function, _arguments = functions, "mish", ()
+    _function, _arguments = "mish", ()
 
 
 class ReLU(Called, torch.nn.ReLU):
@@ -94,7 +93,7 @@ class ReLU(Called, torch.nn.ReLU):
     tensor([[0., 0., 2.]])
     """
 
-    _home, _function, _arguments = functions, "relu", ()
+    _function, _arguments = "relu", ()
 
 
 class ReLU6(Called, torch.nn.ReLU6):
@@ -104,7 +103,7 @@ class ReLU6(Called, torch.nn.ReLU6):
     tensor([[0., 0., 2.]])
     """
 
-    _home, _function, _arguments = functions, "relu6", ()
+    _function, _arguments = "relu6", ()
 
 
 class Sigmoid(Called, torch.nn.Sigmoid):
@@ -114,7 +113,7 @@ class Sigmoid(Called, torch.nn.Sigmoid):
     tensor([[0.2689, 0.5000, 0.8808]])
     """
 
-    _home, _function, _arguments = functions, "sigmoid", ()
+    _function, _arguments = "sigmoid", ()
 
 
 class SiLU(Called, torch.nn.SiLU):
@@ -124,7 +123,7 @@ class SiLU(Called, torch.nn.SiLU):
     tensor([[-0.2689,  0.0000,  1.7616]])
     """
 
-    _home, _function, _arguments = functions, "silu", ()
+    _function, _arguments = "silu", ()
 
 
 class Softplus(Called, torch.nn.Softplus):
@@ -134,7 +133,7 @@ class Softplus(Called, torch.nn.Softplus):
     tensor([[0.3133, 0.6931, 2.1269]])
     """
 
-    _home, _function, _arguments = functions, "softplus", ("beta", "threshold")
+    _function, _arguments = "softplus", ("beta", "threshold")
 
 
 class Tanh(Called, torch.nn.Tanh):
@@ -144,4 +143,4 @@ class Tanh(Called, torch.nn.Tanh):
     tensor([[-0.7616,  0.0000,  0.9640]])
     """
 
-    _home, _function, _arguments = functions, "tanh", ()
+    _function, _arguments = "tanh", ()

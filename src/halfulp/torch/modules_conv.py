@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from halfulp.errors import PolicyError
-from halfulp.torch import _conv, _conv_transpose
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._tracing import Bridged
 
@@ -63,25 +62,15 @@ class _Conv(_Precise):
 class _ConvTranspose(_Precise):
     """The forward of a transposed convolution."""
 
-    _ndim: int
     _output_padding: Any
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Convolve; ``output_size`` chooses among the sizes that the stride leaves open."""
         extra = self._output_padding(
-            input, output_size, self.stride, self.padding, self.kernel_size, self._ndim, self.dilation
+            input, output_size, self.stride, self.padding, self.kernel_size, len(self.kernel_size), self.dilation
         )
-        output: Tensor = self._call(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            extra,
-            self.groups,
-            self.dilation,
-            precision=self.precision,
-        )
+        settings = (self.stride, self.padding, extra, self.groups, self.dilation)
+        output: Tensor = self._call(input, self.weight, self.bias, *settings, precision=self.precision)
         return output
 
 
@@ -99,7 +88,7 @@ class Conv1d(_Conv, nn.Conv1d):
     Conv1d(3, 8, kernel_size=(5,), stride=(1,), padding=same)
     """
 
-    _home, _function = _conv, "conv1d"
+    _function = "conv1d"
 
 
 class Conv2d(_Conv, nn.Conv2d):
@@ -111,7 +100,7 @@ class Conv2d(_Conv, nn.Conv2d):
     <All keys matched successfully>
     """
 
-    _home, _function = _conv, "conv2d"
+    _function = "conv2d"
 
 
 class Conv3d(_Conv, nn.Conv3d):
@@ -121,7 +110,7 @@ class Conv3d(_Conv, nn.Conv3d):
     Conv3d(1, 2, kernel_size=(3, 3, 3), stride=(1, 1, 1), precision='fast')
     """
 
-    _home, _function = _conv, "conv3d"
+    _function = "conv3d"
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
@@ -132,8 +121,7 @@ class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
     torch.Size([1, 10])
     """
 
-    _home, _function = _conv_transpose, "conv_transpose1d"
-    _ndim = 1
+    _function = "conv_transpose1d"
 
 
 class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
@@ -144,8 +132,7 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
     torch.Size([1, 6, 6])
     """
 
-    _home, _function = _conv_transpose, "conv_transpose2d"
-    _ndim = 2
+    _function = "conv_transpose2d"
 
 
 class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
@@ -156,5 +143,4 @@ class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
     torch.Size([1, 2, 2, 2])
     """
 
-    _home, _function = _conv_transpose, "conv_transpose3d"
-    _ndim = 3
+    _function = "conv_transpose3d"

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from halfulp.torch import _generated as functions
 from halfulp.torch._tracing import Called, Kept
 
 __all__ = [
@@ -31,7 +30,7 @@ class AdaptiveAvgPool1d(Called, torch.nn.AdaptiveAvgPool1d):
     tensor([[1.5000, 4.0000]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_avg_pool1d", ("output_size",)
+    _function, _arguments = "adaptive_avg_pool1d", ("output_size",)
 
 
 class AdaptiveAvgPool2d(Called, torch.nn.AdaptiveAvgPool2d):
@@ -41,7 +40,7 @@ class AdaptiveAvgPool2d(Called, torch.nn.AdaptiveAvgPool2d):
     tensor([[[1.5000, 2.5000, 3.5000]]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_avg_pool2d", ("output_size",)
+    _function, _arguments = "adaptive_avg_pool2d", ("output_size",)
 
 
 class AdaptiveAvgPool3d(Called, torch.nn.AdaptiveAvgPool3d):
@@ -51,7 +50,7 @@ class AdaptiveAvgPool3d(Called, torch.nn.AdaptiveAvgPool3d):
     tensor([[[[3.5000]]]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_avg_pool3d", ("output_size",)
+    _function, _arguments = "adaptive_avg_pool3d", ("output_size",)
 
 
 class AdaptiveMaxPool1d(Called, torch.nn.AdaptiveMaxPool1d):
@@ -61,7 +60,7 @@ class AdaptiveMaxPool1d(Called, torch.nn.AdaptiveMaxPool1d):
     tensor([[2., 6.]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_max_pool1d", ("output_size", "return_indices")
+    _function, _arguments = "adaptive_max_pool1d", ("output_size", "return_indices")
 
 
 class AdaptiveMaxPool2d(Called, torch.nn.AdaptiveMaxPool2d):
@@ -71,7 +70,7 @@ class AdaptiveMaxPool2d(Called, torch.nn.AdaptiveMaxPool2d):
     tensor([[[3., 4., 5.]]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_max_pool2d", ("output_size", "return_indices")
+    _function, _arguments = "adaptive_max_pool2d", ("output_size", "return_indices")
 
 
 class AdaptiveMaxPool3d(Called, torch.nn.AdaptiveMaxPool3d):
@@ -81,7 +80,7 @@ class AdaptiveMaxPool3d(Called, torch.nn.AdaptiveMaxPool3d):
     tensor([[[[7.]]]])
     """
 
-    _home, _function, _arguments = functions, "adaptive_max_pool3d", ("output_size", "return_indices")
+    _function, _arguments = "adaptive_max_pool3d", ("output_size", "return_indices")
 
 
 class AvgPool1d(Called, torch.nn.AvgPool1d):
@@ -91,8 +90,7 @@ class AvgPool1d(Called, torch.nn.AvgPool1d):
     tensor([[2.5000, 2.5000]])
     """
 
-    _home, _function = functions, "avg_pool1d"
-    _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    _function, _arguments = "avg_pool1d", ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 
 
 class AvgPool2d(Called, torch.nn.AvgPool2d):
@@ -103,7 +101,7 @@ class AvgPool2d(Called, torch.nn.AvgPool2d):
              [10.5000, 12.5000]]])
     """
 
-    _home, _function = functions, "avg_pool2d"
+    _function = "avg_pool2d"
     _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
@@ -114,7 +112,7 @@ class AvgPool3d(Called, torch.nn.AvgPool3d):
     tensor([[[[3.5000]]]])
     """
 
-    _home, _function = functions, "avg_pool3d"
+    _function = "avg_pool3d"
     _arguments = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override")
 
 
@@ -127,163 +125,147 @@ class Fold(Called, torch.nn.Fold):
              [1., 2., 1.]]])
     """
 
-    _home, _function, _arguments = functions, "fold", ("output_size", "kernel_size", "dilation", "padding", "stride")
+    _function, _arguments = "fold", ("output_size", "kernel_size", "dilation", "padding", "stride")
 
 
-class GlobalAvgPool1d(Kept):
+class _GlobalAvgPool(Kept):
+    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
+
+
+class GlobalAvgPool1d(_GlobalAvgPool):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool1d`.
 
     >>> GlobalAvgPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[2.6667]])
     """
 
-    _home, _function = functions, "global_avg_pool1d"
-
-    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
+    _function = "global_avg_pool1d"
 
 
-class GlobalAvgPool2d(Kept):
+class GlobalAvgPool2d(_GlobalAvgPool):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool2d`.
 
     >>> GlobalAvgPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[1.5000]])
     """
 
-    _home, _function = functions, "global_avg_pool2d"
-
-    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
+    _function = "global_avg_pool2d"
 
 
-class GlobalAvgPool3d(Kept):
+class GlobalAvgPool3d(_GlobalAvgPool):
     """:class:`halfulp.GlobalAvgPool` as a module, by :func:`halfulp.torch.global_avg_pool3d`.
 
     >>> GlobalAvgPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
 
-    _home, _function = functions, "global_avg_pool3d"
-
-    def __init__(self, keepdims: bool = True, *, dtype: Any = None, nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, dtype=dtype, nan=nan)
+    _function = "global_avg_pool3d"
 
 
-class GlobalLpPool1d(Kept):
+class _GlobalLpPool(Kept):
+    def __init__(self, p: Any, keepdims: bool = True) -> None:
+        self._keep(p=p, keepdims=keepdims)
+
+
+class GlobalLpPool1d(_GlobalLpPool):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool1d`.
 
     >>> GlobalLpPool1d(p=2)(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[5.4772]])
     """
 
-    _home, _function = functions, "global_lp_pool1d"
-
-    def __init__(self, p: Any, keepdims: bool = True) -> None:
-        self._keep(p=p, keepdims=keepdims)
+    _function = "global_lp_pool1d"
 
 
-class GlobalLpPool2d(Kept):
+class GlobalLpPool2d(_GlobalLpPool):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool2d`.
 
     >>> GlobalLpPool2d(p=2, keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[3.7417]])
     """
 
-    _home, _function = functions, "global_lp_pool2d"
-
-    def __init__(self, p: Any, keepdims: bool = True) -> None:
-        self._keep(p=p, keepdims=keepdims)
+    _function = "global_lp_pool2d"
 
 
-class GlobalLpPool3d(Kept):
+class GlobalLpPool3d(_GlobalLpPool):
     """:class:`halfulp.GlobalLpPool` as a module, by :func:`halfulp.torch.global_lp_pool3d`.
 
     >>> GlobalLpPool3d(p=2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[11.8322]]]])
     """
 
-    _home, _function = functions, "global_lp_pool3d"
-
-    def __init__(self, p: Any, keepdims: bool = True) -> None:
-        self._keep(p=p, keepdims=keepdims)
+    _function = "global_lp_pool3d"
 
 
-class GlobalMaxPool1d(Kept):
+class _GlobalMaxPool(Kept):
+    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
+        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+
+
+class GlobalMaxPool1d(_GlobalMaxPool):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool1d`.
 
     >>> GlobalMaxPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[5.]])
     """
 
-    _home, _function = functions, "global_max_pool1d"
-
-    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+    _function = "global_max_pool1d"
 
 
-class GlobalMaxPool2d(Kept):
+class GlobalMaxPool2d(_GlobalMaxPool):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool2d`.
 
     >>> GlobalMaxPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[3.]])
     """
 
-    _home, _function = functions, "global_max_pool2d"
-
-    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+    _function = "global_max_pool2d"
 
 
-class GlobalMaxPool3d(Kept):
+class GlobalMaxPool3d(_GlobalMaxPool):
     """:class:`halfulp.GlobalMaxPool` as a module, by :func:`halfulp.torch.global_max_pool3d`.
 
     >>> GlobalMaxPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.]]]])
     """
 
-    _home, _function = functions, "global_max_pool3d"
+    _function = "global_max_pool3d"
 
+
+class _GlobalMinPool(Kept):
     def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
         self._keep(keepdims=keepdims, ties=ties, nan=nan)
 
 
-class GlobalMinPool1d(Kept):
+class GlobalMinPool1d(_GlobalMinPool):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool1d`.
 
     >>> GlobalMinPool1d()(torch.tensor([[1.0, 5.0, 2.0]]))
     tensor([[1.]])
     """
 
-    _home, _function = functions, "global_min_pool1d"
-
-    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+    _function = "global_min_pool1d"
 
 
-class GlobalMinPool2d(Kept):
+class GlobalMinPool2d(_GlobalMinPool):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool2d`.
 
     >>> GlobalMinPool2d(keepdims=False)(torch.arange(4.0).reshape(1, 1, 2, 2))
     tensor([[0.]])
     """
 
-    _home, _function = functions, "global_min_pool2d"
-
-    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+    _function = "global_min_pool2d"
 
 
-class GlobalMinPool3d(Kept):
+class GlobalMinPool3d(_GlobalMinPool):
     """:class:`halfulp.GlobalMinPool` as a module, by :func:`halfulp.torch.global_min_pool3d`.
 
     >>> GlobalMinPool3d()(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
 
-    _home, _function = functions, "global_min_pool3d"
-
-    def __init__(self, keepdims: bool = True, *, ties: str = "all", nan: str = "propagate") -> None:
-        self._keep(keepdims=keepdims, ties=ties, nan=nan)
+    _function = "global_min_pool3d"
 
 
 class LPPool1d(Called, torch.nn.LPPool1d):
@@ -293,7 +275,7 @@ class LPPool1d(Called, torch.nn.LPPool1d):
     tensor([[4.1231, 3.6056]])
     """
 
-    _home, _function, _arguments = functions, "lp_pool1d", ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _function, _arguments = "lp_pool1d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
 class LPPool2d(Called, torch.nn.LPPool2d):
@@ -304,7 +286,7 @@ class LPPool2d(Called, torch.nn.LPPool2d):
              [21.4009, 25.3377]]])
     """
 
-    _home, _function, _arguments = functions, "lp_pool2d", ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _function, _arguments = "lp_pool2d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
 class LPPool3d(Called, torch.nn.LPPool3d):
@@ -314,7 +296,7 @@ class LPPool3d(Called, torch.nn.LPPool3d):
     tensor([[[[11.8322]]]])
     """
 
-    _home, _function, _arguments = functions, "lp_pool3d", ("norm_type", "kernel_size", "stride", "ceil_mode")
+    _function, _arguments = "lp_pool3d", ("norm_type", "kernel_size", "stride", "ceil_mode")
 
 
 class MaxPool1d(Called, torch.nn.MaxPool1d):
@@ -324,7 +306,7 @@ class MaxPool1d(Called, torch.nn.MaxPool1d):
     tensor([[4., 3.]])
     """
 
-    _home, _function = functions, "max_pool1d"
+    _function = "max_pool1d"
     _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
@@ -336,7 +318,7 @@ class MaxPool2d(Called, torch.nn.MaxPool2d):
              [13., 15.]]])
     """
 
-    _home, _function = functions, "max_pool2d"
+    _function = "max_pool2d"
     _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
@@ -347,19 +329,11 @@ class MaxPool3d(Called, torch.nn.MaxPool3d):
     tensor([[[[7.]]]])
     """
 
-    _home, _function = functions, "max_pool3d"
+    _function = "max_pool3d"
     _arguments = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 
-class MedianPool1d(Kept):
-    """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool1d`.
-
-    >>> MedianPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
-    tensor([[2.5000, 2.5000]])
-    """
-
-    _home, _function = functions, "median_pool1d"
-
+class _MedianPool(Kept):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
         nan: str = "propagate"
@@ -369,7 +343,17 @@ class MedianPool1d(Kept):
         )
 
 
-class MedianPool2d(Kept):
+class MedianPool1d(_MedianPool):
+    """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool1d`.
+
+    >>> MedianPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[2.5000, 2.5000]])
+    """
+
+    _function = "median_pool1d"
+
+
+class MedianPool2d(_MedianPool):
     """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool2d`.
 
     >>> MedianPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
@@ -377,44 +361,20 @@ class MedianPool2d(Kept):
              [10.5000, 12.5000]]])
     """
 
-    _home, _function = functions, "median_pool2d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
-        )
+    _function = "median_pool2d"
 
 
-class MedianPool3d(Kept):
+class MedianPool3d(_MedianPool):
     """:class:`halfulp.MedianPool` as a module, by :func:`halfulp.torch.median_pool3d`.
 
     >>> MedianPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[3.5000]]]])
     """
 
-    _home, _function = functions, "median_pool3d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
-        )
+    _function = "median_pool3d"
 
 
-class MinPool1d(Kept):
-    """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool1d`.
-
-    >>> MinPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
-    tensor([[1., 2.]])
-    """
-
-    _home, _function = functions, "min_pool1d"
-
+class _MinPool(Kept):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
         ties: str = "first", nan: str = "propagate"
@@ -425,7 +385,17 @@ class MinPool1d(Kept):
         )
 
 
-class MinPool2d(Kept):
+class MinPool1d(_MinPool):
+    """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool1d`.
+
+    >>> MinPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[1., 2.]])
+    """
+
+    _function = "min_pool1d"
+
+
+class MinPool2d(_MinPool):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool2d`.
 
     >>> MinPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
@@ -433,46 +403,20 @@ class MinPool2d(Kept):
              [ 8., 10.]]])
     """
 
-    _home, _function = functions, "min_pool2d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        ties: str = "first", nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties,
-            nan=nan
-        )
+    _function = "min_pool2d"
 
 
-class MinPool3d(Kept):
+class MinPool3d(_MinPool):
     """:class:`halfulp.MinPool` as a module, by :func:`halfulp.torch.min_pool3d`.
 
     >>> MinPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
 
-    _home, _function = functions, "min_pool3d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        ties: str = "first", nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, ties=ties,
-            nan=nan
-        )
+    _function = "min_pool3d"
 
 
-class ModePool1d(Kept):
-    """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool1d`.
-
-    >>> ModePool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
-    tensor([[1., 2.]])
-    """
-
-    _home, _function = functions, "mode_pool1d"
-
+class _ModePool(Kept):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
         nan: str = "propagate"
@@ -482,7 +426,17 @@ class ModePool1d(Kept):
         )
 
 
-class ModePool2d(Kept):
+class ModePool1d(_ModePool):
+    """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool1d`.
+
+    >>> ModePool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[1., 2.]])
+    """
+
+    _function = "mode_pool1d"
+
+
+class ModePool2d(_ModePool):
     """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool2d`.
 
     >>> ModePool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
@@ -490,44 +444,20 @@ class ModePool2d(Kept):
              [ 8., 10.]]])
     """
 
-    _home, _function = functions, "mode_pool2d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
-        )
+    _function = "mode_pool2d"
 
 
-class ModePool3d(Kept):
+class ModePool3d(_ModePool):
     """:class:`halfulp.ModePool` as a module, by :func:`halfulp.torch.mode_pool3d`.
 
     >>> ModePool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[0.]]]])
     """
 
-    _home, _function = functions, "mode_pool3d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode, nan=nan
-        )
+    _function = "mode_pool3d"
 
 
-class SmoothMaxPool1d(Kept):
-    """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool1d`.
-
-    >>> SmoothMaxPool1d(2, beta=1.0)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
-    tensor([[4.0486, 3.3133]])
-    """
-
-    _home, _function = functions, "smooth_max_pool1d"
-
+class _SmoothMaxPool(Kept):
     def __init__(
         self, kernel_size: Any, beta: float, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False
@@ -537,7 +467,17 @@ class SmoothMaxPool1d(Kept):
         )
 
 
-class SmoothMaxPool2d(Kept):
+class SmoothMaxPool1d(_SmoothMaxPool):
+    """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool1d`.
+
+    >>> SmoothMaxPool1d(2, beta=1.0)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[4.0486, 3.3133]])
+    """
+
+    _function = "smooth_max_pool1d"
+
+
+class SmoothMaxPool2d(_SmoothMaxPool):
     """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool2d`.
 
     >>> SmoothMaxPool2d(2, beta=1.0)(torch.arange(16.0).reshape(1, 4, 4))
@@ -545,44 +485,20 @@ class SmoothMaxPool2d(Kept):
              [13.3314, 15.3314]]])
     """
 
-    _home, _function = functions, "smooth_max_pool2d"
-
-    def __init__(
-        self, kernel_size: Any, beta: float, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, beta=beta, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
-        )
+    _function = "smooth_max_pool2d"
 
 
-class SmoothMaxPool3d(Kept):
+class SmoothMaxPool3d(_SmoothMaxPool):
     """:class:`halfulp.SmoothMaxPool` as a module, by :func:`halfulp.torch.smooth_max_pool3d`.
 
     >>> SmoothMaxPool3d(2, beta=1.0)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[7.4583]]]])
     """
 
-    _home, _function = functions, "smooth_max_pool3d"
-
-    def __init__(
-        self, kernel_size: Any, beta: float, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-        ceil_mode: bool = False
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, beta=beta, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
-        )
+    _function = "smooth_max_pool3d"
 
 
-class SumPool1d(Kept):
-    """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool1d`.
-
-    >>> SumPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
-    tensor([[5., 5.]])
-    """
-
-    _home, _function = functions, "sum_pool1d"
-
+class _SumPool(Kept):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
         dtype: Any = None, nan: str = "propagate"
@@ -593,7 +509,17 @@ class SumPool1d(Kept):
         )
 
 
-class SumPool2d(Kept):
+class SumPool1d(_SumPool):
+    """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool1d`.
+
+    >>> SumPool1d(2)(torch.tensor([[1.0, 4.0, 2.0, 3.0]]))
+    tensor([[5., 5.]])
+    """
+
+    _function = "sum_pool1d"
+
+
+class SumPool2d(_SumPool):
     """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool2d`.
 
     >>> SumPool2d(2)(torch.arange(16.0).reshape(1, 4, 4))
@@ -601,35 +527,17 @@ class SumPool2d(Kept):
              [42., 50.]]])
     """
 
-    _home, _function = functions, "sum_pool2d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        dtype: Any = None, nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
-            dtype=dtype, nan=nan
-        )
+    _function = "sum_pool2d"
 
 
-class SumPool3d(Kept):
+class SumPool3d(_SumPool):
     """:class:`halfulp.SumPool` as a module, by :func:`halfulp.torch.sum_pool3d`.
 
     >>> SumPool3d(2)(torch.arange(8.0).reshape(1, 2, 2, 2))
     tensor([[[[28.]]]])
     """
 
-    _home, _function = functions, "sum_pool3d"
-
-    def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, *,
-        dtype: Any = None, nan: str = "propagate"
-    ) -> None:
-        self._keep(
-            kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
-            dtype=dtype, nan=nan
-        )
+    _function = "sum_pool3d"
 
 
 class Unfold(Called, torch.nn.Unfold):
@@ -642,4 +550,4 @@ class Unfold(Called, torch.nn.Unfold):
              [4., 5., 7., 8.]]])
     """
 
-    _home, _function, _arguments = functions, "unfold", ("kernel_size", "dilation", "padding", "stride")
+    _function, _arguments = "unfold", ("kernel_size", "dilation", "padding", "stride")

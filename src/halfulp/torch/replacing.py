@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,11 +11,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
-from halfulp.records import ELEMENTWISE
+from halfulp.records import Declaration, declarations
 from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
 from halfulp.torch._calls import watched
-from halfulp.torch._conv import conv1d, conv2d, conv3d
-from halfulp.torch._conv_transpose import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from halfulp.torch._covered import OURS
 from halfulp.torch._exact_class import Exact, derived, exact_class, is_parametrized, under_parametrization
 from halfulp.torch._replacement import Replacement
@@ -30,18 +28,18 @@ def _namesakes(module: Any) -> dict[type[nn.Module], type[nn.Module]]:
     return {getattr(nn, name): getattr(module, name) for name in module.__all__ if hasattr(nn, name)}
 
 
-_ELEMENTWISE = {record.base_name for record in ELEMENTWISE}
 _POOLINGS = _namesakes(modules_pool) | _namesakes(unpooling)
 _CONVOLUTIONS = _namesakes(modules_conv)
 
-_POOLING_FUNCTIONS: dict[str, Any] = {
-    name: getattr(_generated, name) for name in _generated.__all__ if hasattr(F, name) and name not in _ELEMENTWISE
-}
-_CONVOLUTION_FUNCTIONS: dict[str, Any] = {
-    function.__name__: function
-    for function in (conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d)
-}
 
+def _functions(chosen: Callable[[Declaration], bool]) -> dict[str, Any]:
+    """Our functions with a namesake in ``torch.nn.functional``, of the operators that are chosen."""
+    names = [name for d in declarations() if chosen(d) for name in d.names]
+    return {name: getattr(_generated, name) for name in names if hasattr(F, name) and hasattr(_generated, name)}
+
+
+_POOLING_FUNCTIONS = _functions(lambda d: not d.convolution and not d.record.elementwise)
+_CONVOLUTION_FUNCTIONS = _functions(lambda d: d.convolution)
 
 _FUNCTION_OF = {
     "Linear": "linear",

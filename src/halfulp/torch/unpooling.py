@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from halfulp.records import FractionalMaxPool
-from halfulp.torch import _generated
 from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridge_of
 from halfulp.torch._errors import TorchPolicyError
@@ -147,7 +146,7 @@ class MaxUnpool1d(_MaxUnpool, nn.MaxUnpool1d):
     tensor([[0., 3.]])
     """
 
-    _home, _function = _generated, "max_unpool1d"
+    _function = "max_unpool1d"
 
 
 class MaxUnpool2d(_MaxUnpool, nn.MaxUnpool2d):
@@ -159,7 +158,7 @@ class MaxUnpool2d(_MaxUnpool, nn.MaxUnpool2d):
              [3., 0.]]])
     """
 
-    _home, _function = _generated, "max_unpool2d"
+    _function = "max_unpool2d"
 
 
 class MaxUnpool3d(_MaxUnpool, nn.MaxUnpool3d):
@@ -170,4 +169,4 @@ class MaxUnpool3d(_MaxUnpool, nn.MaxUnpool3d):
     tensor([[[[0., 3.]]]])
     """
 
-    _home, _function = _generated, "max_unpool3d"
+    _function = "max_unpool3d"
