@@ -280,3 +280,74 @@ def test_second_derivatives_of_a_replaced_model_are_right() -> None:
     x = torch.randn(2, 1, 3, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(model, (x,))
     assert torch.autograd.gradgradcheck(model, (x,))
+
+
+class Called(nn.Module):
+    """A model that is one call."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.call(x)
+
+
+def windows_of_axis(x: torch.Tensor) -> torch.Tensor:
+    return x.unfold(2, 3, 1)
+
+
+def test_the_method_unfold_is_not_the_function() -> None:
+    x = torch.arange(24.0).reshape(1, 2, 3, 4)
+    report = ht.replace(model := Called(windows_of_axis), everything=True)
+    assert torch.equal(model(x), windows_of_axis(x))
+    assert "Tensor.unfold" in str(report)
+    assert torch.equal(torch.fx.symbolic_trace(model)(x), windows_of_axis(x))
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(model, backend="eager")(x), windows_of_axis(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "ours"),
+    [
+        ("rsqrt", torch.rsqrt, ht.rsqrt),
+        ("log1p", torch.log1p, ht.log1p),
+        ("expm1", torch.expm1, ht.expm1),
+        ("hardsigmoid", F.hardsigmoid, ht.hardsigmoid),
+        (
+            "max_pool2d_with_indices",
+            lambda x: F.max_pool2d(x, 2, return_indices=True)[1],
+            lambda x: ht.max_pool2d(x, 2, return_indices=True)[1],
+        ),
+        (
+            "adaptive_max_pool2d_with_indices",
+            lambda x: F.adaptive_max_pool2d(x, 3, True)[0],
+            lambda x: ht.adaptive_max_pool2d(x, 3),
+        ),
+        (
+            "max_unpool2d",
+            lambda x: F.max_unpool2d(x, torch.tensor([[[[3, 1], [6, 7]]]]), 2),
+            lambda x: ht.max_unpool2d(x, torch.tensor([[[[3, 1], [6, 7]]]]), 2),
+        ),
+        (
+            "fractional_max_pool2d",
+            lambda x: F.fractional_max_pool2d(x, 2, 2, _random_samples=torch.zeros(1, 1, 2)),
+            lambda x: ht.fractional_max_pool2d(x, 2, 2, random_samples=torch.zeros(1, 1, 2)),
+        ),
+    ],
+)
+def test_calls_of_every_declared_operator_are_ours(name: str, theirs: Any, ours: Any) -> None:
+    size = 2 if name == "max_unpool2d" else 5
+    x = torch.rand(1, 1, size, size, generator=torch.Generator().manual_seed(0)) + 0.25
+    report = ht.replace(model := Called(theirs), everything=True)
+    assert torch.equal(model(x), ours(x))
+    assert name in str(report)
+    assert "not covered: nothing seen" in str(report)
+
+
+def test_no_declared_operator_with_a_namesake_is_left_out() -> None:
+    from halfulp.records import declarations
+    from halfulp.torch._covered import EXACT, OURS
+
+    names = {n for d in declarations() if d.torch and d.record.__module__.startswith("halfulp.") for n in d.names}
+    assert {n for n in names if hasattr(F, n) or hasattr(torch, n)} <= {*EXACT, *OURS}

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from halfulp import _core
 from halfulp.errors import DTypeError
 from halfulp.geometry import Axis, flat_index
-from halfulp.kernels import _smooth_exact as exact
 from halfulp.kernels._registry import register
 from halfulp.numbers import Format, flint, float_format
+from halfulp.numbers import _smooth_max as exact
 from halfulp.records import Pullback, SmoothMaxPool, _inputs
 
 Array = NDArray[Any]

@@ -1,6 +1,6 @@
-"""Correct rounding of softmax, log-softmax and their derivatives, one result at a time.
+"""Sums of exponentials of rationals; correct rounding of softmax, log-softmax and their derivatives, one at a time.
 
-Sums of exponentials of rationals are kept as {exponent: coefficient}. By the Lindemann-Weierstrass theorem such a sum
+Such sums are kept as {exponent: coefficient}. By the Lindemann-Weierstrass theorem such a sum
 is zero only if nothing is left of it, so a quotient of two can be compared with a boundary of rounding exactly.
 """
 
@@ -99,7 +99,7 @@ def _gaps(row: Sequence[float], factors: Sequence[float], i: int) -> Exponential
     own = rational(factors[i])
     for x, t in zip(row, factors, strict=True):
         if x != -math.inf:
-            out = _plus(out, rational(x), own - rational(t))
+            out = plus(out, rational(x), own - rational(t))
     return out
 
 
@@ -108,11 +108,12 @@ def total(row: Sequence[float]) -> Exponentials:
     out: Exponentials = {}
     for x in row:
         if x != -math.inf:
-            out = _plus(out, rational(x), flint.fmpq(1))
+            out = plus(out, rational(x), flint.fmpq(1))
     return out
 
 
-def _plus(sum_: Exponentials, exponent: Any, term: Any) -> Exponentials:
+def plus(sum_: dict[Any, Any], exponent: Any, term: Any) -> dict[Any, Any]:
+    """Add term * exp(exponent) in place; what cancels is not there."""
     value = sum_.pop(exponent, flint.fmpq(0)) + term
     if value != 0:
         sum_[exponent] = value
@@ -123,13 +124,18 @@ def added(a: Exponentials, b: Exponentials, factor: Any) -> Exponentials:
     """a + factor * b."""
     out = dict(a)
     for exponent, coefficient in b.items():
-        _plus(out, exponent, factor * coefficient)
+        plus(out, exponent, factor * coefficient)
     return out
 
 
 def evaluated(sum_: Exponentials, shift: Any) -> Any:
     """A ball around the sum times exp(-shift)."""
     return sum((c * flint.arb(a - shift).exp() for a, c in sum_.items()), flint.arb(0))
+
+
+def side_of_zero(ball: Any) -> int:
+    """1 or -1 if the ball lies on one side of 0, else 0."""
+    return 1 if ball > 0 else -1 if ball < 0 else 0
 
 
 def sign(sum_: Exponentials) -> int:
@@ -139,9 +145,9 @@ def sign(sum_: Exponentials) -> int:
     top = max(sum_)
     for precision in (64 << i for i in count()):
         with flint.ctx.workprec(precision):
-            ball = evaluated(sum_, top)
-            if not ball.contains(0):
-                return 1 if ball > 0 else -1
+            found = side_of_zero(evaluated(sum_, top))
+        if found:
+            return found
     raise AssertionError("unreachable: the sum is not zero")
 
 
@@ -163,7 +169,7 @@ def quotient(top: Exponentials, bottom: Exponentials, target: Format, squared: b
             whole = {}
             for a, c in bottom.items():
                 for b, d in bottom.items():
-                    _plus(whole, a + b, c * d)
+                    plus(whole, a + b, c * d)
         return sign(added(top, whole, -boundary))
 
     return rounded(ball, side, target)

@@ -1,4 +1,4 @@
-"""Smooth max pooling of whole float arrays: every window, lifted, decided and rounded by ``_smooth_floats``."""
+"""Smooth max pooling of whole float arrays: every window, rounded by ``halfulp.numbers._smooth_max``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.numbers import float_format, lift
+from halfulp.numbers import _smooth_max as exactly
+from halfulp.numbers import as_doubles, float_format
+from halfulp.numbers._smooth_max import Window
 from halfulp.records import SmoothMaxPool
 from halfulp.spec._pooling import planes
 from halfulp.spec._progress import track
 from halfulp.spec._scalars import exact_beta
-from halfulp.spec._smooth_floats import Cells, smooth_jvp, smooth_value, smooth_vjp
 from halfulp.spec.smooth_max_pool import RULE
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +22,7 @@ def forward(op: SmoothMaxPool, x: Array, progress: bool = False) -> Array:
     """The correctly rounded value of every window."""
     target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
     out = [
-        smooth_value(Cells(beta, [plane[i] for i in w.cells], w.padded), target)
+        exactly.value(beta, Window([plane[i] for i in w.cells], w.padded), target)
         for plane in track(_planes(op, x), op.name, progress)
         for w in walk
     ]
@@ -32,7 +33,7 @@ def jvp(op: SmoothMaxPool, x: Array, t: Array, progress: bool = False) -> Array:
     """The correctly rounded derivative of every window."""
     target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
     out = [
-        smooth_jvp(Cells(beta, [xs[i] for i in w.cells], w.padded), [ts[i] for i in w.cells], target)
+        exactly.jvp(beta, Window([xs[i] for i in w.cells], w.padded), [ts[i] for i in w.cells], target)
         for xs, ts in track(list(zip(_planes(op, x), _planes(op, t), strict=True)), op.name, progress)
         for w in walk
     ]
@@ -42,20 +43,20 @@ def jvp(op: SmoothMaxPool, x: Array, t: Array, progress: bool = False) -> Array:
 def vjp(op: SmoothMaxPool, x: Array, g: Array, progress: bool = False) -> Array:
     """The correctly rounded cotangent of every cell: one rounding of the sum over all windows that hold it."""
     target, beta, walk = float_format(x.dtype), exact_beta(op.name, op.beta), RULE.walk(op, x.shape)
-    cotangents = list(lift(g).ravel())
+    cotangents = as_doubles(g).ravel().tolist()
     out: list[float] = []
     for index, xs in enumerate(track(_planes(op, x), op.name, progress)):
         parts: list[list[Any]] = [[] for _ in xs]
         for position, w in enumerate(walk):
-            cells = Cells(beta, [xs[i] for i in w.cells], w.padded)
+            window = Window([xs[i] for i in w.cells], w.padded)
             for i in w.cells:
-                parts[i].append((cells, xs[i], cotangents[index * len(walk) + position]))
-        out.extend(smooth_vjp(part, target) for part in parts)
+                parts[i].append((window, xs[i], cotangents[index * len(walk) + position]))
+        out.extend(exactly.vjp(beta, part, target) for part in parts)
     return _array(out, x.shape, x.dtype)
 
 
-def _planes(op: SmoothMaxPool, x: Array) -> list[list[Any]]:
-    return planes(lift(x), RULE.spatial(op, x.shape))
+def _planes(op: SmoothMaxPool, x: Array) -> list[list[float]]:
+    return [[float(cell) for cell in plane] for plane in planes(as_doubles(x), RULE.spatial(op, x.shape))]
 
 
 def _array(values: list[float], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from halfulp.torch._covered import BY_FUNCTION, EXACT, GATHERS, INPLACE_AT, OURS
+from halfulp.torch._covered import BY_FUNCTION, EXACT, GATHERS, INPLACE_AT, OTHER_METHODS, OURS
 from halfulp.torch._tensors import own
 
 _Mode: Any = TorchFunctionMode
@@ -79,6 +79,8 @@ class Watched(_Mode):  # type: ignore[misc]
 def _name(func: Any) -> str:
     """``torch.Tensor.__radd__`` and ``operator.add`` as ``radd`` and ``add``; a property's getter as ``get``."""
     name: str = getattr(func, "__name__", str(func))
+    if name in OTHER_METHODS and func is getattr(Tensor, name):
+        return f"Tensor.{name}"
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
         if name in ("iadd", "isub", "imul", "idiv", "itruediv"):
@@ -124,7 +126,7 @@ def _recorded(function: Any, args: Any, kwargs: Any) -> Any:
 def rewrite(graph: fx.Graph) -> None:
     """Operators and methods on proxies pass no mode: name ours in the graph that ``torch.fx`` made."""
     for node in graph.nodes:
-        if node.op == "call_method" and node.target in OURS:
+        if node.op == "call_method" and node.target in OURS and node.target not in OTHER_METHODS:
             node.op, node.target, node.meta["is_wrapped"] = "call_function", OURS[node.target], True
         elif node.op == "call_function" and getattr(operator, node.target.__name__, None) is node.target:
             function = OURS.get(_name(node.target).strip("_"))

@@ -8,16 +8,20 @@ of these is not covered, and reported by name.
 
 from __future__ import annotations
 
+from inspect import signature
 from types import FunctionType
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from halfulp import torch as _package
+from halfulp.records import declarations
+from halfulp.torch import unpooling
 from halfulp.torch._sums import broadcast
 
-__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "OURS"]
+__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "OTHER_METHODS", "OURS"]
 
 ours: Any = _package
 _torch: Any = torch
@@ -32,7 +36,8 @@ _MOVES = _words(
     contiguous cat concat concatenate stack hstack vstack split tensor_split chunk unbind narrow select flip roll pad
     pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle clone detach to float double half bfloat16 type
     type_as cpu view_as reshape_as alias copy_ zeros_like ones_like empty_like full_like new_zeros new_ones new_empty
-    new_full zero_ fill_ tril triu diagonal atleast_1d atleast_2d atleast_3d"""
+    new_full tensor as_tensor zeros ones empty full eye zero_ fill_ tril triu diagonal atleast_1d atleast_2d
+    atleast_3d"""
 )
 _SINGLE = _words(
     """neg negative abs absolute reciprocal maximum minimum fmax fmin clamp clip clamp_min clamp_max relu relu_ relu6
@@ -47,14 +52,11 @@ _QUESTIONS = _words(
     grad is_inference is_nonzero untyped_storage is_set_to"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
-GATHERS = frozenset(_words("getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile"))
-_ELEMENTWISE = _words("sigmoid tanh gelu silu softplus elu mish hardswish exp log sqrt erf")
-_DIRECT = _words(
-    """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d max_pool3d
-    avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-    adaptive_max_pool2d adaptive_max_pool3d lp_pool1d lp_pool2d lp_pool3d unfold fold linear matmul dropout dropout1d
-    dropout2d dropout3d"""
+GATHERS = frozenset(
+    _words("Tensor.unfold getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile")
 )
+OTHER_METHODS = frozenset({"unfold"})
+"""Methods of tensors that are not what the function of this name is."""
 
 
 def _sized(*operands: Any) -> tuple[int, ...]:
@@ -135,11 +137,6 @@ def _implicit(input: Tensor) -> int:
 def _normalised(function: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
     result: Tensor = function(input if dtype is None else input.to(dtype), dim)
     return result
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6: a sum and a quotient, each rounded once."""
-    return (input + 3).clamp(0, 6) / 6
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -295,9 +292,7 @@ def interpolate(
 ) -> Any:
     """``torch.nn.functional.interpolate``; antialiasing is PyTorch's own."""
     if antialias:
-        return torch.nn.functional.interpolate(
-            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        )
+        return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
     rank = input.dim() - 2
     if scale_factor is not None and (recompute_scale_factor or mode == "area"):
         factors = scale_factor if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
@@ -308,27 +303,52 @@ def interpolate(
 
 
 _WRITTEN = {
-    "var": (var, "var"),
-    "std": (std, "var"),
-    "mse_loss": (mse_loss, "mse_loss"),
-    "cross_entropy": (cross_entropy, "cross_entropy"),
-    "interpolate": (interpolate, "interpolate"),
-    "sum": (sum, "sum"),
-    "mean": (mean, "mean"),
-    "softmax": (softmax, "softmax"),
-    "log_softmax": (log_softmax, "log_softmax"),
-    "addmm": (addmm, "linear"),
-    "mm": (None, "matmul"),
-    "bmm": (None, "matmul"),
-    "rmatmul": (rmatmul, "matmul"),
-    "pow": (power, "pow"),
-    "_weight_norm": (weight_norm, "sqrt"),
-    "batch_norm": (batch_norm, "batch_norm"),
-    "layer_norm": (layer_norm, "layer_norm"),
-    "group_norm": (group_norm, "group_norm"),
-    "instance_norm": (instance_norm, "instance_norm"),
+    "var": var,
+    "std": std,
+    "mse_loss": mse_loss,
+    "cross_entropy": cross_entropy,
+    "interpolate": interpolate,
+    "sum": sum,
+    "mean": mean,
+    "softmax": softmax,
+    "log_softmax": log_softmax,
+    "addmm": addmm,
+    "mm": ours.matmul,
+    "bmm": ours.matmul,
+    "rmatmul": rmatmul,
+    "pow": power,
+    "_weight_norm": weight_norm,
+    "batch_norm": batch_norm,
+    "layer_norm": layer_norm,
+    "group_norm": group_norm,
+    "instance_norm": instance_norm,
 }
-"""Name in PyTorch -> the function here (None: ours as it is), and the name of ours that it needs."""
+"""Name in PyTorch -> the function here, where PyTorch takes more arguments than ours."""
+
+
+def _with_indices(name: str, function: Any) -> Any:
+    """What ``torch.nn.functional`` calls for ``return_indices=True``, with the same parameters."""
+    names = tuple(signature(function).parameters)
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return function(**dict(zip(names, arguments, strict=False)) | keywords | {"return_indices": True})
+
+    call.__name__ = call.__qualname__ = f"{name}_with_indices"
+    globals()[call.__name__] = call  # torch.fx writes the name
+    return call
+
+
+def _namesakes() -> dict[str, Any]:
+    """The declared operators that PyTorch has a function of the same name for, where that is not exact as it is."""
+    table: dict[str, Any] = {}
+    for declaration in declarations():
+        for name in declaration.names if declaration.torch else ():
+            function = getattr(unpooling if declaration.trailing else ours, name)
+            if name not in EXACT and (hasattr(F, name) or hasattr(torch, name)):
+                table[name] = function
+            if hasattr(F, f"{name}_with_indices"):
+                table[f"{name}_with_indices"] = _with_indices(name, function)
+    return table
 
 
 def _table() -> dict[str, Any]:
@@ -336,15 +356,9 @@ def _table() -> dict[str, Any]:
         name: globals()[name] for name in ("add", "sub", "mul", "div", "rsub", "expand", "expand_as")
     }
     table |= {"subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "truediv": div, "rtruediv": rdiv}
-    table["hardsigmoid"] = hardsigmoid
     table |= {"radd": add, "rmul": mul, "rdiv": rdiv, "broadcast_to": expand}
-    for name in (*_DIRECT, *_ELEMENTWISE):
-        if hasattr(ours, name):
-            table[name] = getattr(ours, name)
-    for name, (function, needed) in _WRITTEN.items():
-        if hasattr(ours, needed):
-            table[name] = function or getattr(ours, needed)
-    return table
+    table |= {name: getattr(ours, name) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")}
+    return table | _namesakes() | _WRITTEN
 
 
 OURS: dict[str, Any] = _table()
@@ -355,9 +369,9 @@ def _by_function() -> dict[Any, Any]:
     """The same by function object, which is what ``torch.compile`` can look up."""
     table: dict[Any, Any] = {}
     for name, function in OURS.items():
-        for home in (torch, torch.nn.functional, Tensor, torch.special, _torch._C._nn):
+        for home in (torch, F, Tensor, torch.special, _torch._C._nn):
             for spelled in (name, f"__{name}__"):
-                if hasattr(home, spelled):
+                if hasattr(home, spelled) and not (home is Tensor and name in OTHER_METHODS):
                     table[getattr(home, spelled)] = function
     return table
 

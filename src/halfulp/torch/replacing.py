@@ -41,7 +41,13 @@ def _functions(chosen: Callable[[Declaration], bool]) -> dict[str, Any]:
 _POOLING_FUNCTIONS = _functions(lambda d: not d.convolution and not d.record.elementwise)
 _CONVOLUTION_FUNCTIONS = _functions(lambda d: d.convolution)
 
+_EXACT_MODULES = (
+    *("ReLU", "ReLU6", "LeakyReLU", "Hardtanh", "Threshold", "Identity", "Flatten", "Unflatten", "PixelShuffle"),
+    *("PixelUnshuffle", "ChannelShuffle", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d"),
+    "ZeroPad3d",
+)
 _FUNCTION_OF = {
+    **{m: d.name for d in declarations() if d.record.elementwise for m in d.modules if m not in _EXACT_MODULES},
     "Linear": "linear",
     "BatchNorm1d": "batch_norm",
     "BatchNorm2d": "batch_norm",
@@ -59,26 +65,12 @@ _FUNCTION_OF = {
     "Upsample": "interpolate",
     "UpsamplingNearest2d": "interpolate",
     "UpsamplingBilinear2d": "interpolate",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "GELU": "gelu",
-    "SiLU": "silu",
-    "Softplus": "softplus",
-    "ELU": "elu",
-    "Mish": "mish",
-    "Hardswish": "hardswish",
-    "Hardsigmoid": "hardsigmoid",
     "Dropout": "dropout",
     "Dropout1d": "dropout1d",
     "Dropout2d": "dropout2d",
     "Dropout3d": "dropout3d",
 }
 """A module of PyTorch -> the function that its forward calls; it is ours once that function is."""
-_EXACT_MODULES = (
-    *("ReLU", "ReLU6", "LeakyReLU", "Hardtanh", "Threshold", "Identity", "Flatten", "Unflatten", "PixelShuffle"),
-    *("PixelUnshuffle", "ChannelShuffle", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d"),
-    "ZeroPad3d",
-)
 _CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList")
 
 

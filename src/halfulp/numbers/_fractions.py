@@ -14,7 +14,7 @@ Multiplying out all denominators would take a time that grows exponentially with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import count
@@ -23,6 +23,8 @@ from random import Random
 from typing import Any
 
 from halfulp.numbers import flint
+from halfulp.numbers._exponentials import evaluated, plus, side_of_zero
+from halfulp.numbers._exponentials import sign as sign_of_sum
 
 Terms = Sequence[tuple[tuple[tuple[Any, Any], ...], Any]]
 """(((a, c), ...), g) for g / sum(c * exp(a)), every c positive, the exponents rising."""
@@ -34,20 +36,18 @@ _FEW = 2000
 """Up to so many products of exponentials are multiplied out."""
 
 
-def sign(terms: Terms, boundary: Any, evaluate: Callable[[int, Callable[[], Any]], int]) -> int:
-    """The sign of sum(g / D) - boundary.
-
-    ``evaluate(bits, ball)`` is the sign of the ball that a function gives at a precision, 0 if it holds zero.
-    """
+def sign(terms: Terms, boundary: Any) -> int:
+    """The sign of sum(g / D) - boundary."""
     if is_zero(terms, boundary):
         return 0
     if prod(len(key) for key, _ in terms) <= _FEW:
         numerator = _multiplied_out(terms, boundary)
-        return next(filter(None, (evaluate(64 << i, lambda: _evaluate(numerator, max(numerator))) for i in count())))
+        return sign_of_sum(numerator)
     division = _Division(terms, boundary)
     for effort in count():
         division.advance(len(terms) << effort)
-        side = evaluate(256 << effort, division.ball)
+        with flint.ctx.workprec(256 << effort):
+            side = side_of_zero(division.ball())
         if side:
             return side
     raise AssertionError("unreachable: the number is not zero")
@@ -90,13 +90,13 @@ def _multiplied_out(terms: Terms, boundary: Any) -> dict[Any, Any]:
         wider: dict[Any, Any] = {}
         for a, c in total.items():
             for b, d in key:
-                _add(wider, a + b, c * d)
+                plus(wider, a + b, c * d)
         for a, c in product.items():
-            _add(wider, a, c * g)
+            plus(wider, a, c * g)
         total, before, product = wider, product, {}
         for a, c in before.items():
             for b, d in key:
-                _add(product, a + b, c * d)
+                plus(product, a + b, c * d)
     return total
 
 
@@ -125,35 +125,23 @@ class _Division:
                 continue
             *others, (top, own) = self._denominators[i]
             quotient, place = coefficient / own, exponent - top
-            _add(self._known, place, quotient)
+            plus(self._known, place, quotient)
             del left[exponent]
             for a, c in others:
                 if place + a not in left:
                     self._push(i, place + a)
-                _add(left, place + a, -quotient * c)
+                plus(left, place + a, -quotient * c)
             steps -= 1
 
     def ball(self) -> Any:
         """A ball around the number, times a positive one."""
         tops = [max(left) - key[-1][0] for key, left in zip(self._denominators, self._left, strict=True) if left]
         shift = max([*tops, *([max(self._known)] if self._known else [])])
-        total = _evaluate(self._known, shift)
+        total = evaluated(self._known, shift)
         for key, left in zip(self._denominators, self._left, strict=True):
             if left:
-                total += _evaluate(left, shift + key[-1][0]) / _evaluate(dict(key), key[-1][0])
+                total += evaluated(left, shift + key[-1][0]) / evaluated(dict(key), key[-1][0])
         return total
-
-
-def _add(sum_: dict[Any, Any], exponent: Any, term: Any) -> None:
-    total = sum_.get(exponent, flint.fmpq(0)) + term
-    if total == 0:
-        sum_.pop(exponent, None)
-    else:
-        sum_[exponent] = total
-
-
-def _evaluate(sum_: dict[Any, Any], shift: Any) -> Any:
-    return sum((c * flint.arb(a - shift).exp() for a, c in sum_.items()), flint.arb(0))
 
 
 def _fraction(q: Any) -> Fraction:

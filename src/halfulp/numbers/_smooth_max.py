@@ -1,4 +1,6 @@
-"""The outputs of smooth max pooling that error bounds left undecided, one by one, in ball arithmetic.
+"""Smooth maxima and their derivatives, rounded once, one result at a time, in ball arithmetic.
+
+The specification computes every float result so, and the kernels those that error bounds left undecided.
 
 A result is enclosed ever more tightly until the ball rounds to one float. One that lies on a boundary between two
 floats, or closer to it than any precision could show, is compared with that boundary exactly: by the
@@ -8,20 +10,23 @@ of them is zero only if nothing is left of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Sequence
 from math import copysign, inf, isfinite, isinf, isnan, nan
 from typing import Any, NamedTuple
 
-from halfulp.kernels import _fractions
-from halfulp.numbers import Format, flint, round_ball, round_rational
-
-_LESS_THAN_ANY_GAP = -4000
-"""The exponent of a step from a boundary of rounding that reaches no other one in any float type."""
-
-Exponentials = dict[Any, Any]
-"""sum(c * exp(a)) as {a: c}, rationals both."""
+from halfulp.numbers import _fractions, flint
+from halfulp.numbers._exponentials import (
+    Exponentials,
+    added,
+    evaluated,
+    plus,
+    rational,
+    rounded,
+    side_of_zero,
+    sign,
+)
+from halfulp.numbers._formats import Format
+from halfulp.numbers._rounding import round_rational
 
 
 class Window(NamedTuple):
@@ -40,7 +45,7 @@ class Window(NamedTuple):
         out: Exponentials = {flint.fmpq(0): flint.fmpq(self.padded)} if self.padded else {}
         for x in self.cells:
             if isfinite(x):
-                _add(out, beta * _rational(x), flint.fmpq(1))
+                plus(out, beta * rational(x), flint.fmpq(1))
         return out
 
     def weight_kind(self, beta: Any, x: float) -> float:
@@ -77,7 +82,10 @@ def value(beta: Any, window: Window, target: Format) -> float:
                 rest += c * flint.arb(a - top).exp()
         return (top + rest.log1p()) / flint.arb(beta)
 
-    return _narrowed(ball, target)
+    def side(boundary: Any) -> int:
+        return sign(added(total, {beta * boundary: flint.fmpq(1)}, -1)) * (1 if beta > 0 else -1)
+
+    return rounded(ball, side, target)
 
 
 def jvp(beta: Any, window: Window, tangents: Sequence[float], target: Format) -> float:
@@ -92,7 +100,7 @@ def jvp(beta: Any, window: Window, tangents: Sequence[float], target: Format) ->
     weighted: Exponentials = {}
     for x, t, kind in zip(window.cells, tangents, kinds, strict=True):
         if kind:
-            _add(weighted, beta * _rational(x), _rational(t))
+            plus(weighted, beta * rational(x), rational(t))
     if not weighted:
         return _zero(kinds, tangents, window.padded > 0)
     means = {weighted.get(a, flint.fmpq(0)) / c for a, c in total.items()}
@@ -100,13 +108,11 @@ def jvp(beta: Any, window: Window, tangents: Sequence[float], target: Format) ->
         return _round(means.pop(), target)
     top = max(total)
 
-    def apart(boundary: Any) -> Any:
-        # The total is positive, so the sign is that of sum((weighted - boundary * total) * exp).
-        sums = {a: weighted.get(a, flint.fmpq(0)) - boundary * c for a, c in total.items()}
-        sums = {a: c for a, c in sums.items() if c != 0}
-        return _evaluate(sums, max(sums)) if sums else flint.arb(0)
+    def ball() -> Any:
+        return evaluated(weighted, top) / evaluated(total, top)
 
-    return _narrowed(lambda: _evaluate(weighted, top) / _evaluate(total, top), target, apart=apart)
+    # The total is positive, so the side is the sign of sum((weighted - boundary * total) * exp).
+    return rounded(ball, lambda boundary: sign(added(weighted, total, -boundary)), target)
 
 
 def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format) -> float:
@@ -120,9 +126,9 @@ def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format)
     terms: dict[tuple[tuple[Any, Any], ...], Any] = {}
     for (window, x, g), kind in zip(parts, kinds, strict=True):
         if kind:
-            shift = beta * _rational(x)
+            shift = beta * rational(x)
             key = tuple(sorted((a - shift, c) for a, c in window.total(beta).items()))
-            _add(terms, key, _rational(g))
+            plus(terms, key, rational(g))
     if not terms:
         return _zero(kinds, cotangents, False)
     if all(len(key) == 1 for key in terms):
@@ -134,71 +140,17 @@ def vjp(beta: Any, parts: Sequence[tuple[Window, float, float]], target: Format)
         known: Exponentials = {flint.fmpq(0): -boundary} if boundary else {}
         rest = flint.arb(0)
         for key, g in terms.items():
-            (top, own), others = key[-1], _evaluate(dict(key[:-1]), key[-1][0])
-            _add(known, -top, g / own)
+            (top, own), others = key[-1], evaluated(dict(key[:-1]), key[-1][0])
+            plus(known, -top, g / own)
             rest -= g * flint.arb(-top).exp() * others / (own * (own + others))
-        return _evaluate(known, flint.fmpq(0)) + rest
+        return evaluated(known, flint.fmpq(0)) + rest
 
-    return _narrowed(lambda: apart(0), target, apart, lambda boundary: _compared(terms, boundary))
+    def side(boundary: Any) -> int:
+        with flint.ctx.workprec(1024):
+            found = side_of_zero(apart(boundary))
+        return found or _fractions.sign(list(terms.items()), boundary)
 
-
-def _narrowed(
-    ball: Callable[[], Any],
-    target: Format,
-    apart: Callable[[Any], Any] | None = None,
-    compared: Callable[[Any], int] | None = None,
-) -> float:
-    """The float that the number rounds to.
-
-    ``apart`` encloses the number minus a rational: its sign decides for a number that is closer to a boundary than any
-    precision could show, such as 1 + exp(-10**15). ``compared`` is that sign itself, 0 on the boundary, at any cost.
-    """
-    for precision in (64 << i for i in count()):
-        with _precision(precision):
-            enclosure = ball()
-            result = round_ball(enclosure, target)
-            if result is not None:
-                return result
-            boundary = _boundary(enclosure, target) if precision >= 1024 else None
-            side = _sign(apart(boundary)) if boundary is not None and apart is not None else 0
-        if boundary is None or (not side and compared is None):
-            continue
-        if not side and compared is not None:
-            side = compared(boundary)
-        return _round(boundary + side * flint.fmpq(2) ** _LESS_THAN_ANY_GAP, target)
-    raise AssertionError("unreachable: the precision grows for ever")
-
-
-def _sign(enclosure: Any) -> int:
-    """1 or -1 if the ball lies on one side of 0, else 0."""
-    return 1 if enclosure > 0 else -1 if enclosure < 0 else 0
-
-
-def _boundary(enclosure: Any, target: Format) -> Any:
-    """The rational on which the two roundings of a ball part, once it is too narrow to reach another one."""
-    if not enclosure.is_finite():
-        return None
-    # The midpoint between two floats has one bit more than they have: more than a Python float may hold.
-    mantissa, exponent = (int(part) for part in enclosure.mid().man_exp())
-    unit = max(exponent + abs(mantissa).bit_length() - target.precision - 1, target.quantum - 1)
-    if enclosure.contains(0):
-        unit, boundary = target.quantum - 1, flint.fmpq(0)
-    elif unit <= exponent:
-        boundary = flint.fmpq(mantissa) * flint.fmpq(2) ** exponent
-    else:
-        steps = (mantissa + (1 << (unit - exponent - 1))) >> (unit - exponent)
-        boundary = flint.fmpq(steps) * flint.fmpq(2) ** unit
-    return boundary if abs(enclosure - boundary) < flint.arb(flint.fmpq(2) ** (unit - 2)) else None
-
-
-def _compared(terms: dict[tuple[tuple[Any, Any], ...], Any], boundary: Any) -> int:
-    """The sign of sum(g / D) - boundary, D the sums of exponentials."""
-
-    def side(precision: int, ball: Callable[[], Any]) -> int:
-        with _precision(precision):
-            return _sign(ball())
-
-    return _fractions.sign(list(terms.items()), boundary, side)
+    return rounded(lambda: apart(0), side, target)
 
 
 def _special_sum(kinds: Sequence[float], factors: Sequence[float]) -> float | None:
@@ -216,32 +168,5 @@ def _zero(kinds: Sequence[float], factors: Sequence[float], padded: bool) -> flo
     return -0.0 if negative and not cancelled and not padded else 0.0
 
 
-def _evaluate(sum_: Exponentials, shift: Any) -> Any:
-    return sum((c * flint.arb(a - shift).exp() for a, c in sum_.items()), flint.arb(0))
-
-
-def _add(sum_: dict[Any, Any], key: Any, term: Any) -> None:
-    """Add a term; what cancels is not there."""
-    total = sum_.get(key, flint.fmpq(0)) + term
-    if total == 0:
-        sum_.pop(key, None)
-    else:
-        sum_[key] = total
-
-
-def _rational(x: float) -> Any:
-    return flint.fmpq(*x.as_integer_ratio())
-
-
 def _round(q: Any, target: Format) -> float:
     return round_rational(int(q.p), int(q.q), target)
-
-
-@contextmanager
-def _precision(bits: int) -> Iterator[None]:
-    before = flint.ctx.prec
-    flint.ctx.prec = bits
-    try:
-        yield
-    finally:
-        flint.ctx.prec = before
