@@ -11,14 +11,14 @@ from pathlib import Path
 
 from halfulp import autograd, functional, kernels
 from halfulp.records import Declaration
-from halfulp.spec import _interpreter
+from halfulp.spec import _registry
 
 ROOT = Path(__file__).parent.parent
 YES, NONE, HOLE = "✓", "–", "missing"
 
 
 def _spec(d: Declaration) -> bool:
-    return d.record in _interpreter._RULES
+    return d.record in _registry.RULES
 
 
 def _kernels(d: Declaration) -> bool:

@@ -5,77 +5,28 @@ A registry: each operator's file registers its forward, JVP and VJP together.
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from halfulp import _core
-from halfulp.kernels import (
-    adaptive_avg_pool,
-    adaptive_max_pool,
-    avg_pool,
-    conv,
-    conv_transpose,
-    cross_entropy,
-    elementwise,
-    fractional_max_pool,
-    global_avg_pool,
-    global_max_pool,
-    global_min_pool,
-    interpolate,
-    linear,
-    lp_pool,
-    max_pool,
-    max_unpool,
-    median_pool,
-    min_pool,
-    mse_loss,
-    normalization,
-    reduction,
-    smooth_max_pool,
-    softmax,
-    sum_pool,
-    unfold,
-    var,
-)
 from halfulp.kernels._registry import entries, register
 from halfulp.records import Operator, Pullback
 
 __all__ = [
-    "adaptive_avg_pool",
-    "adaptive_max_pool",
-    "avg_pool",
-    "conv",
-    "conv_transpose",
-    "cross_entropy",
-    "elementwise",
     "entries",
     "forward",
     "forward_with_indices",
-    "fractional_max_pool",
     "get_num_threads",
-    "global_avg_pool",
-    "global_max_pool",
-    "global_min_pool",
-    "interpolate",
     "jvp",
-    "linear",
-    "lp_pool",
-    "max_pool",
-    "max_unpool",
-    "median_pool",
-    "min_pool",
-    "mse_loss",
-    "normalization",
-    "reduction",
     "register",
     "set_num_threads",
-    "smooth_max_pool",
-    "softmax",
-    "sum_pool",
     "supports",
-    "unfold",
-    "var",
     "vjp",
 ]
+
+for _module in iter_modules(__path__):  # the file of each operator registers its kernels
+    import_module(f"{__name__}.{_module.name}")
 
 
 def supports(op: Operator) -> bool:

@@ -6,9 +6,10 @@ by the specification) is decided in a layer above, which installs itself here wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,6 @@ PerAxis: TypeAlias = Any
 PaddingLike: TypeAlias = Any
 """Padding as given: an integer, one integer or pair per axis, or a mode; a record holds a `geometry.Padding`."""
 Pullback: TypeAlias = Callable[[Any], tuple[Any, ...]]
-
-
-T = TypeVar("T")
 
 
 class Interpreter(Protocol):
@@ -57,22 +55,10 @@ def set_interpreter(interpreter: Interpreter) -> None:
     _interpreter = interpreter
 
 
-def hashed_once(record: type[T]) -> type[T]:
-    """A record class whose instances remember their hash: kernels look their plans up by it on every call."""
-    plain = record.__hash__
-
-    def remembered(self: Any) -> int:
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = plain(self)
-            object.__setattr__(self, "_hash", known)
-        return known
-
-    record.__hash__ = remembered  # type: ignore[method-assign]
-    return record
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Operator:
     """An operator as a value: it can be compared, hashed, printed, and applied.
 
@@ -95,11 +81,19 @@ class Operator:
     input_names: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
     constants: ClassVar[tuple[str, ...]] = ()
     """The inputs, all of them at the end, that have no derivative and an element type of their own."""
+    base_name: ClassVar[str]
+    """The functional name without a rank; by default from the class's name: ``max_pool`` of ``MaxPool``."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "base_name" not in vars(cls) and not cls.__name__.endswith("Operator"):  # those are bases
+            cls.base_name = _WORDS.sub("_", cls.__name__).lower()
 
     @property
     def name(self) -> str:
         """The operator's functional name, with its rank if it is 1, 2 or 3."""
-        raise AssertionError("every record names itself")
+        rank = getattr(self, "ndim", None)
+        return self.base_name if rank is None else ranked(self.base_name, rank)
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
         """The output's shape for inputs of these shapes; a ShapeError if they do not fit."""
@@ -136,6 +130,19 @@ class Operator:
         """
         result: tuple[Any, Pullback] = _interpreter.vjp(self, primals)
         return result
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self is other or self.__getstate__() == other.__getstate__()
+
+    def __hash__(self) -> int:
+        """Of the fields, remembered: kernels look their plans up by it on every call."""
+        known: int | None = self.__dict__.get("_hash")
+        if known is None:
+            known = hash(tuple(self.__getstate__().values()))
+            object.__setattr__(self, "_hash", known)
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: a remembered hash means nothing in another process."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ SIZES = {
 """Sizes that the lab draws for an array of so many axes: around the length of vectors, single elements, none."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ElementwiseOperator(Operator):
     """A function of single numbers, applied to every element of an array of any shape.
 
@@ -33,21 +33,24 @@ class ElementwiseOperator(Operator):
     """
 
     elementwise: ClassVar[bool] = True
-    base_name: ClassVar[str] = ""
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     @property
     def function(self) -> str:
         """The function's name in :mod:`halfulp.numbers`."""
         return self.base_name
 
+    def __post_init__(self) -> None:
+        for name in self._numbers():
+            self._check_number(name)
+
     @property
     def parameters(self) -> tuple[Fraction, ...]:
         """The function's parameters, exactly."""
-        return ()
+        return tuple(self._ratio(name) for name in self._numbers())
+
+    def _numbers(self) -> list[str]:
+        """The fields that are numbers."""
+        return [f.name for f in fields(self) if f.type == "float"]
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
         if len(input_shapes) != 1:

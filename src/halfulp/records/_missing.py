@@ -1,4 +1,4 @@
-"""The two arguments that averages and sums share: the element type of the result, and what a NaN means."""
+"""Policies, and the element type of a result where it may differ from the input's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from halfulp.records._base import Operator
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
 
 
-def normalise_average(op: Any) -> None:
-    """Check ``dtype`` and ``nan``, and bring the first to its normal form: None, "same" or a name."""
-    object.__setattr__(op, "dtype", dtype_name(op.name, op.dtype))
-    arguments.choice(op.name, "nan", op.nan, arguments.NAN, "P2")
+_WORDS = {"ties": (arguments.TIES, "P1"), "nan": (arguments.NAN, "P2"), "precision": (arguments.PRECISION, "P4")}
+
+
+def normalise_policies(op: Operator) -> None:
+    """Check ``dtype``, ``ties``, ``nan`` and ``precision`` where the record has them; a dtype becomes its name."""
+    given = op.__dict__
+    if "dtype" in given:
+        object.__setattr__(op, "dtype", dtype_name(op.name, given["dtype"]))
+    for field, (words, label) in _WORDS.items():
+        if field in given:
+            arguments.choice(op.name, field, given[field], words, label)
 
 
 def dtype_name(operator: str, dtype: Any) -> str | None:

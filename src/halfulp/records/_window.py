@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 from halfulp.geometry import Axis, Padding, window_axes
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, ranked, split_spatial
+from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, ranked, split_spatial
+from halfulp.records._missing import normalise_policies
 
 
 class WindowOperator(Operator):
-    """An operator that slides a window over the last axes. A mixin without fields: each record lists its own."""
+    """A window that slides over the last axes. It has no fields of its own; :class:`SlidingOperator` has."""
 
-    base_name: ClassVar[str]
     kernel_size: Any
     stride: Any
     padding: Any
@@ -24,9 +25,9 @@ class WindowOperator(Operator):
         """The number of spatial axes."""
         return len(self.kernel_size)
 
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
+    def __post_init__(self) -> None:
+        self._normalise_window()
+        normalise_policies(self)
 
     def _normalise_window(self) -> None:
         """Check the window's fields and bring them to their normal form: tuples of ints, pairs of padding."""
@@ -39,13 +40,8 @@ class WindowOperator(Operator):
         padding: Padding = arguments.padding_of(name, self.padding, ndim)
         dilation = arguments.per_axis(name, "dilation", self.dilation, ndim, 1, "W4")
         ceil_mode = arguments.flag(name, "ceil_mode", self.ceil_mode)
-        for field, value in (
-            ("kernel_size", kernel),
-            ("stride", stride),
-            ("padding", padding),
-            ("dilation", dilation),
-            ("ceil_mode", ceil_mode),
-        ):
+        values = (kernel, stride, padding, dilation, ceil_mode)
+        for field, value in zip(("kernel_size", "stride", "padding", "dilation", "ceil_mode"), values, strict=True):
             object.__setattr__(self, field, value)
 
     def axes(self, spatial: Shape) -> tuple[Axis, ...]:
@@ -62,3 +58,14 @@ class WindowOperator(Operator):
         if name == "stride":  # None means the kernel size
             return bool(value == self.kernel_size)
         return super()._is_default(name, value, default)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SlidingOperator(WindowOperator):
+    """The arguments of most poolings, in their order; a record that derives from it adds its own after them."""
+
+    kernel_size: PerAxis
+    stride: PerAxis = None
+    padding: PaddingLike = 0
+    dilation: PerAxis = 1
+    ceil_mode: bool = False

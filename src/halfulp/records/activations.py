@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from halfulp.errors import PolicyError
 from halfulp.records import _elementwise_curvature as bend
-from halfulp.records._base import hashed_once
 from halfulp.records._elementwise import ElementwiseOperator, declare_function
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Relu(ElementwiseOperator):
     """x where x > 0, else +0. The derivative at 0 is 0.
 
@@ -22,79 +20,45 @@ class Relu(ElementwiseOperator):
     array([0., 2.])
     """
 
-    base_name: ClassVar[str] = "relu"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LeakyRelu(ElementwiseOperator):
     """x where x > 0, else negative_slope * x. The derivative at 0 is negative_slope."""
 
     negative_slope: float = 0.01
-    base_name: ClassVar[str] = "leaky_relu"
-
-    def __post_init__(self) -> None:
-        self._check_number("negative_slope")
-
-    @property
-    def parameters(self) -> tuple[Fraction, ...]:
-        return (self._ratio("negative_slope"),)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Elu(ElementwiseOperator):
     """x where x > 0, else alpha * (exp(x) - 1). The derivative at 0 is alpha."""
 
     alpha: float = 1.0
-    base_name: ClassVar[str] = "elu"
-
-    def __post_init__(self) -> None:
-        self._check_number("alpha")
-
-    @property
-    def parameters(self) -> tuple[Fraction, ...]:
-        return (self._ratio("alpha"),)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sigmoid(ElementwiseOperator):
     """1 / (1 + exp(-x))."""
 
-    base_name: ClassVar[str] = "sigmoid"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Tanh(ElementwiseOperator):
     """The hyperbolic tangent."""
 
-    base_name: ClassVar[str] = "tanh"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Softplus(ElementwiseOperator):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold, as in PyTorch."""
 
     beta: float = 1.0
     threshold: float = 20.0
-    base_name: ClassVar[str] = "softplus"
 
     def __post_init__(self) -> None:
-        self._check_number("beta")
-        self._check_number("threshold")
+        super().__post_init__()
         if self.beta == 0:
             raise PolicyError(self.name, f"beta={self.beta!r}", "must be a finite real number other than 0", "S1")
 
-    @property
-    def parameters(self) -> tuple[Fraction, ...]:
-        return self._ratio("beta"), self._ratio("threshold")
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Gelu(ElementwiseOperator):
     """x times the probability that a normal number is below x; ``"tanh"`` is the well known formula near it.
 
@@ -102,7 +66,6 @@ class Gelu(ElementwiseOperator):
     """
 
     approximate: str = "none"
-    base_name: ClassVar[str] = "gelu"
 
     def __post_init__(self) -> None:
         if self.approximate not in ("none", "tanh"):
@@ -113,40 +76,27 @@ class Gelu(ElementwiseOperator):
         return "gelu" if self.approximate == "none" else "gelu_tanh"
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Silu(ElementwiseOperator):
     """x * sigmoid(x)."""
 
-    base_name: ClassVar[str] = "silu"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Mish(ElementwiseOperator):
     """x * tanh(log(1 + exp(x)))."""
 
-    base_name: ClassVar[str] = "mish"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Hardswish(ElementwiseOperator):
     """x * (x + 3) / 6 inside (-3, 3), 0 below, x above. The derivative is 0 at -3 and 1 at 3."""
 
-    base_name: ClassVar[str] = "hardswish"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Hardsigmoid(ElementwiseOperator):
     """(x + 3) / 6 inside (-3, 3), 0 below, 1 above. The derivative at the ends is 0."""
 
-    base_name: ClassVar[str] = "hardsigmoid"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Hardtanh(ElementwiseOperator):
     """x inside [min_val, max_val], else the nearer end. The derivative at the ends is 0.
 
@@ -157,11 +107,9 @@ class Hardtanh(ElementwiseOperator):
 
     min_val: float = -1.0
     max_val: float = 1.0
-    base_name: ClassVar[str] = "hardtanh"
 
     def __post_init__(self) -> None:
-        self._check_number("min_val")
-        self._check_number("max_val")
+        super().__post_init__()
         if not self.min_val <= self.max_val:
             raise PolicyError(
                 self.name,
@@ -170,17 +118,10 @@ class Hardtanh(ElementwiseOperator):
                 "H3",
             )
 
-    @property
-    def parameters(self) -> tuple[Fraction, ...]:
-        return self._ratio("min_val"), self._ratio("max_val")
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Relu6(ElementwiseOperator):
     """x inside [0, 6], else the nearer end: Hardtanh(0, 6)."""
-
-    base_name: ClassVar[str] = "relu6"
 
     @property
     def function(self) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from halfulp.records._base import PerAxis, hashed_once
+from halfulp.records._base import PerAxis
 from halfulp.records._declaration import Draw, declare
-from halfulp.records._missing import normalise_average
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class AdaptiveAvgPool(AdaptiveOperator):
     """The mean of every bin; ``output_size`` is the number of bins, None keeps the size of an axis.
 
@@ -28,12 +26,6 @@ class AdaptiveAvgPool(AdaptiveOperator):
     output_size: PerAxis
     dtype: Any = None
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "adaptive_avg_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_output_size()
-        normalise_average(self)
 
 
 declare(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PerAxis, hashed_once
+from halfulp.records._base import PerAxis
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
 from halfulp.records.adaptive_pool import AdaptiveOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class AdaptiveMaxPool(AdaptiveOperator):
     """The maximum of every bin; ``output_size`` is the number of bins, None keeps the size of an axis.
 
@@ -24,13 +22,6 @@ class AdaptiveMaxPool(AdaptiveOperator):
     output_size: PerAxis
     ties: str = "first"
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "adaptive_max_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_output_size()
-        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
 
 
 declare(

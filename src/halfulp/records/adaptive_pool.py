@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
 from halfulp.records._base import Operator, Shape, is_integer, ranked, split_spatial
+from halfulp.records._missing import normalise_policies
 
 
 class AdaptiveOperator(Operator):
     """An operator over the bins [floor(i*in/out), ceil((i+1)*in/out)) of every spatial axis."""
 
-    base_name: ClassVar[str]
     output_size: Any
 
     @property
@@ -20,11 +20,7 @@ class AdaptiveOperator(Operator):
         """The number of spatial axes."""
         return len(self.output_size)
 
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
-
-    def _normalise_output_size(self) -> None:
+    def __post_init__(self) -> None:
         rank = arguments.rank_of(self.base_name, output_size=self.output_size)
         name = ranked(self.base_name, rank)
         for size in self.output_size:
@@ -41,6 +37,7 @@ class AdaptiveOperator(Operator):
                 )
         sizes = tuple(None if size is None else int(size) for size in self.output_size)
         object.__setattr__(self, "output_size", sizes)
+        normalise_policies(self)
 
     def spatial_output(self, spatial: Shape) -> Shape:
         """The output's spatial sizes; None keeps the input's."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from halfulp.errors import PolicyError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
+from halfulp.records._base import PaddingLike, PerAxis, is_integer
 from halfulp.records._declaration import Draw, declare
-from halfulp.records._missing import normalise_average
 from halfulp.records._window import WindowOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class AvgPool(WindowOperator):
     """The mean of every window. Padded zeros are counted, unless ``count_include_pad=False``.
 
@@ -46,11 +44,8 @@ class AvgPool(WindowOperator):
     dtype: Any = None
     nan: str = "propagate"
 
-    base_name: ClassVar[str] = "avg_pool"
-
     def __post_init__(self) -> None:
-        self._normalise_window()
-        normalise_average(self)
+        super().__post_init__()
         include = arguments.flag(self.name, "count_include_pad", self.count_include_pad)
         object.__setattr__(self, "count_include_pad", include)
         divisor = self.divisor_override

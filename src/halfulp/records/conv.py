@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 from halfulp.errors import ShapeError
 from halfulp.geometry import Axis, window_axes
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, hashed_once, is_integer, ranked
+from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, is_integer, ranked
 from halfulp.records._declaration import Draw, declare
 
 
 class ConvolutionOperator(Operator):
     """What convolution and transposed convolution share: inputs (x, weight, bias or None) and their checks."""
 
-    base_name: ClassVar[str]
     arity: ClassVar[int] = 3
     ndim: Any
     stride: Any
@@ -23,10 +22,6 @@ class ConvolutionOperator(Operator):
     dilation: Any
     groups: Any
     precision: str
-
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
 
     def _normalise_convolution(self) -> None:
         if not is_integer(self.ndim) or self.ndim < 1:
@@ -69,8 +64,7 @@ class ConvolutionOperator(Operator):
             )
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Conv(ConvolutionOperator):
     """Convolution (cross-correlation, as usual in networks): weight (outC, inC/groups, k…), bias (outC) or None.
 
@@ -88,8 +82,6 @@ class Conv(ConvolutionOperator):
     dilation: PerAxis = 1
     groups: int = 1
     precision: str = "correct"
-
-    base_name: ClassVar[str] = "conv"
 
     def __post_init__(self) -> None:
         self._normalise_convolution()

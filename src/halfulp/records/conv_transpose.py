@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from halfulp.errors import ShapeError
 from halfulp.geometry import Axis
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, Shape, hashed_once
+from halfulp.records._base import PaddingLike, PerAxis, Shape
 from halfulp.records._declaration import Draw, declare
 from halfulp.records.conv import ConvolutionOperator, _three
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ConvTranspose(ConvolutionOperator):
     """The transpose of a convolution in its input: weight (inC, outC/groups, k…), bias (outC) or None.
 
@@ -33,8 +31,6 @@ class ConvTranspose(ConvolutionOperator):
     dilation: PerAxis = 1
     groups: int = 1
     precision: str = "correct"
-
-    base_name: ClassVar[str] = "conv_transpose"
 
     def __post_init__(self) -> None:
         self._normalise_convolution()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import ClassVar
 
 from halfulp.records import _elementwise_curvature as bend
-from halfulp.records._base import hashed_once
 from halfulp.records._elementwise import ElementwiseOperator, declare_function
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Exp(ElementwiseOperator):
     """e to the power x.
 
@@ -21,75 +17,48 @@ class Exp(ElementwiseOperator):
     array([1.        , 2.71828183])
     """
 
-    base_name: ClassVar[str] = "exp"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Expm1(ElementwiseOperator):
     """exp(x) - 1."""
 
-    base_name: ClassVar[str] = "expm1"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Log(ElementwiseOperator):
     """The natural logarithm; -inf at 0, NaN below."""
 
-    base_name: ClassVar[str] = "log"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Log1p(ElementwiseOperator):
     """log(1 + x)."""
 
-    base_name: ClassVar[str] = "log1p"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sqrt(ElementwiseOperator):
     """The square root; NaN below 0."""
 
-    base_name: ClassVar[str] = "sqrt"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Rsqrt(ElementwiseOperator):
     """1 / sqrt(x)."""
 
-    base_name: ClassVar[str] = "rsqrt"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Reciprocal(ElementwiseOperator):
     """1 / x."""
 
-    base_name: ClassVar[str] = "reciprocal"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Abs(ElementwiseOperator):
     """The absolute value; its derivative at 0 is 0."""
 
-    base_name: ClassVar[str] = "abs"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Erf(ElementwiseOperator):
     """The error function, 2 / sqrt(pi) times the integral of exp(-u^2) from 0 to x."""
 
-    base_name: ClassVar[str] = "erf"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Pow(ElementwiseOperator):
     """x to a fixed power; NaN where x < 0 and the exponent is not whole, and 1 everywhere if the exponent is 0.
 
@@ -99,14 +68,6 @@ class Pow(ElementwiseOperator):
     """
 
     exponent: float
-    base_name: ClassVar[str] = "pow"
-
-    def __post_init__(self) -> None:
-        self._check_number("exponent")
-
-    @property
-    def parameters(self) -> tuple[Fraction, ...]:
-        return (self._ratio("exponent"),)
 
 
 _X = "np.array([0.25, 1.0, 4.0])"

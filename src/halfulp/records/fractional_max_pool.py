@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.numbers import is_float
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Array, Operator, PerAxis, Shape, hashed_once, ranked
+from halfulp.records._base import Array, Operator, PerAxis, Shape, ranked
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
+from halfulp.records._missing import normalise_policies
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FractionalMaxPool(Operator):
     """The maxima of ``output_size`` windows at positions given by random samples, one per plane and axis.
 
@@ -31,8 +31,6 @@ class FractionalMaxPool(Operator):
     output_size: PerAxis
     ties: str = "first"
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "fractional_max_pool"
     arity: ClassVar[int] = 2
     input_names: ClassVar[tuple[str, ...]] = ("input", "samples")
     constants: ClassVar[tuple[str, ...]] = ("samples",)
@@ -44,17 +42,12 @@ class FractionalMaxPool(Operator):
         output = arguments.per_axis(name, "output_size", self.output_size, ndim, 1, "D1")
         object.__setattr__(self, "kernel_size", kernel)
         object.__setattr__(self, "output_size", output)
-        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
+        normalise_policies(self)
 
     @property
     def ndim(self) -> int:
         """The number of spatial axes."""
         return len(self.kernel_size)
-
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
 
     def sample_of(self, axis: int) -> int:
         """The position of an axis's sample among those of its plane."""

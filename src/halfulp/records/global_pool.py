@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, hashed_once, is_integer, ranked, split_spatial
+from halfulp.records._base import Operator, Shape, is_integer, split_spatial
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
-from halfulp.records._missing import normalise_average
+from halfulp.records._missing import normalise_policies
 
 
 class GlobalOperator(Operator):
     """An operator over all cells of the last ``ndim`` axes."""
 
-    base_name: ClassVar[str]
     ndim: Any
     keepdims: bool
 
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
-
-    def _normalise_global(self) -> None:
+    def __post_init__(self) -> None:
         if not is_integer(self.ndim) or self.ndim < 1:
             raise ShapeError(self.base_name, f"ndim={self.ndim!r}", "must be an integer >= 1", "G1")
         object.__setattr__(self, "ndim", int(self.ndim))
         object.__setattr__(self, "keepdims", arguments.flag(self.name, "keepdims", self.keepdims))
+        normalise_policies(self)
 
     def output_shape(self, *input_shapes: Shape) -> Shape:
         leading, spatial = split_spatial(self.name, input_shapes, self.ndim)
         return leading + ((1,) * len(spatial) if self.keepdims else ())
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GlobalAvgPool(GlobalOperator):
     """The mean of all cells; ``keepdims`` keeps every spatial axis with size 1.
 
@@ -53,15 +48,8 @@ class GlobalAvgPool(GlobalOperator):
     dtype: Any = None
     nan: str = "propagate"
 
-    base_name: ClassVar[str] = "global_avg_pool"
 
-    def __post_init__(self) -> None:
-        self._normalise_global()
-        normalise_average(self)
-
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GlobalMaxPool(GlobalOperator):
     """The maximum of all cells; by default every maximiser gets the full cotangent (``ties="all"``).
 
@@ -76,16 +64,8 @@ class GlobalMaxPool(GlobalOperator):
     ties: str = "all"
     nan: str = "propagate"
 
-    base_name: ClassVar[str] = "global_max_pool"
 
-    def __post_init__(self) -> None:
-        self._normalise_global()
-        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
-
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GlobalMinPool(GlobalOperator):
     """The minimum of all cells; by default every minimiser gets the full cotangent (``ties="all"``).
 
@@ -99,13 +79,6 @@ class GlobalMinPool(GlobalOperator):
     keepdims: bool = True
     ties: str = "all"
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "global_min_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_global()
-        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
 
 
 declare(

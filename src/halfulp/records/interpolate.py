@@ -12,7 +12,7 @@ import numpy as np
 
 from halfulp.errors import PolicyError, ShapeError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._base import Operator, Shape, is_integer
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
 
@@ -30,8 +30,7 @@ Taps = tuple[tuple[int, Fraction], ...]
 """The cells that an output uses along one axis, each once, and their weights, none of which is 0."""
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Interpolate(Operator):
     """The spatial axes resized to ``size``, or by ``scale_factor``: weighted sums of neighbouring cells.
 
@@ -55,8 +54,6 @@ class Interpolate(Operator):
     scale_factor: Factors = None
     mode: str = "nearest"
     align_corners: bool | None = None
-
-    base_name: ClassVar[str] = "interpolate"
     required: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -96,10 +93,6 @@ class Interpolate(Operator):
         if not all(0 < f < math.inf for f in factors):
             raise PolicyError(self.name, f"scale_factor={given!r}", "must be finite numbers > 0", "Z1")
         return factors
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     def spatial_rank(self, shape: Shape) -> int:
         """How many of the last axes are resized."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from halfulp.errors import ShapeError
-from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, hashed_once
+from halfulp.records._base import Operator, Shape
 from halfulp.records._declaration import Draw, declare
+from halfulp.records._missing import normalise_policies
 from halfulp.records._products import given_shapes, matrix_shape
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Linear(Operator):
     """x times the transposed weight, plus a bias: y[…, o] = bias[o] + sum of weight[o, i] * x[…, i].
 
@@ -26,17 +25,11 @@ class Linear(Operator):
     """
 
     precision: str = "correct"
-
-    base_name: ClassVar[str] = "linear"
     arity: ClassVar[int] = 3
     required: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        arguments.choice(self.name, "precision", self.precision, arguments.PRECISION, "P4")
-
-    @property
-    def name(self) -> str:
-        return self.base_name
+        normalise_policies(self)
 
     def output_shape(self, *input_shapes: Shape | None) -> Shape:
         x, weight, bias = given_shapes(self.name, input_shapes, 2, self.input_names)
@@ -50,8 +43,7 @@ class Linear(Operator):
         return (*x[:-1], weight[0])
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Matmul(Operator):
     """The matrix product of the last two axes, leading axes broadcast; a vector is a row left, a column right.
 
@@ -63,18 +55,12 @@ class Matmul(Operator):
     """
 
     precision: str = "correct"
-
-    base_name: ClassVar[str] = "matmul"
     arity: ClassVar[int] = 2
     required: ClassVar[int] = 2
     input_names: ClassVar[tuple[str, ...]] = ("input", "other")
 
     def __post_init__(self) -> None:
-        arguments.choice(self.name, "precision", self.precision, arguments.PRECISION, "P4")
-
-    @property
-    def name(self) -> str:
-        return self.base_name
+        normalise_policies(self)
 
     def output_shape(self, *input_shapes: Shape | None) -> Shape:
         a, b = given_shapes(self.name, input_shapes, 2, self.input_names)

@@ -12,7 +12,7 @@ import numpy as np
 from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import is_float
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Array, Operator, Shape, hashed_once, is_integer
+from halfulp.records._base import Array, Operator, Shape, is_integer
 from halfulp.records._curvature import ENTROPY, QUADRATIC
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
@@ -25,8 +25,7 @@ def _check_reduction(op: Any) -> None:
     arguments.choice(op.name, "reduction", op.reduction, REDUCTIONS, "Z4")
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MSELoss(Operator):
     """(input - target) squared: its mean, its sum, or every square.
 
@@ -36,18 +35,12 @@ class MSELoss(Operator):
     """
 
     reduction: str = "mean"
-
-    base_name: ClassVar[str] = "mse_loss"
     arity: ClassVar[int] = 2
     required: ClassVar[int] = 2
     input_names: ClassVar[tuple[str, ...]] = ("input", "target")
 
     def __post_init__(self) -> None:
         _check_reduction(self)
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     def divisor(self, shape: Shape) -> int:
         """What the sum is divided by."""
@@ -62,8 +55,7 @@ class MSELoss(Operator):
         return tuple(x) if self.reduction == "none" else ()
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CrossEntropy(Operator):
     """-log(softmax(input)) at the target class of every sample: the mean, the sum, or every one.
 
@@ -81,8 +73,6 @@ class CrossEntropy(Operator):
     ignore_index: int = -100
     reduction: str = "mean"
     label_smoothing: float = 0.0
-
-    base_name: ClassVar[str] = "cross_entropy"
     arity: ClassVar[int] = 3
     required: ClassVar[int] = 2
     input_names: ClassVar[tuple[str, ...]] = ("input", "target", "weight")
@@ -98,10 +88,6 @@ class CrossEntropy(Operator):
         if isinstance(given, bool) or not 0 <= value <= 1:
             raise PolicyError(self.name, f"label_smoothing={given!r}", "must be a number from 0 to 1", "Z4")
         object.__setattr__(self, "label_smoothing", value)
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     def class_axis(self, shape: Shape) -> int:
         """The axis of the classes."""

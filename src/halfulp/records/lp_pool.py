@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from halfulp.errors import PolicyError
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer, ranked
+from halfulp.records._base import PaddingLike, PerAxis, is_integer, ranked
 from halfulp.records._curvature import NORM
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 from halfulp.records.global_pool import GlobalOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LpPool(WindowOperator):
     """The p-norm (sum of |x|^p)^(1/p) of every window, for real p >= 1; the largest |x| for p = infinity.
 
@@ -39,15 +38,12 @@ class LpPool(WindowOperator):
     dilation: PerAxis = 1
     ceil_mode: bool = False
 
-    base_name: ClassVar[str] = "lp_pool"
-
     def __post_init__(self) -> None:
-        self._normalise_window()
+        super().__post_init__()
         object.__setattr__(self, "p", _checked_p(self.name, self.p))
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GlobalLpPool(GlobalOperator):
     """The p-norm of all cells; ``keepdims`` keeps every spatial axis with size 1.
 
@@ -60,10 +56,8 @@ class GlobalLpPool(GlobalOperator):
     p: Any
     keepdims: bool = True
 
-    base_name: ClassVar[str] = "global_lp_pool"
-
     def __post_init__(self) -> None:
-        self._normalise_global()
+        super().__post_init__()
         object.__setattr__(self, "p", _checked_p(ranked(self.base_name, self.ndim), self.p))
 
 

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 
 from halfulp.errors import DTypeError, ShapeError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Array, Operator, PaddingLike, PerAxis, Shape, hashed_once, ranked
+from halfulp.records._base import Array, Operator, PaddingLike, PerAxis, Shape, ranked
 from halfulp.records._declaration import Draw, declare
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MaxUnpool(Operator):
     """Values at the positions of the maxima of a max pooling; every other cell is 0.
 
@@ -30,8 +29,6 @@ class MaxUnpool(Operator):
     stride: PerAxis = None
     padding: PaddingLike = 0
     output_size: PerAxis = None
-
-    base_name: ClassVar[str] = "max_unpool"
     arity: ClassVar[int] = 2
     input_names: ClassVar[tuple[str, ...]] = ("input", "indices")
     constants: ClassVar[tuple[str, ...]] = ("indices",)
@@ -57,10 +54,6 @@ class MaxUnpool(Operator):
     def ndim(self) -> int:
         """The number of spatial axes."""
         return len(self.kernel_size)
-
-    @property
-    def name(self) -> str:
-        return ranked(self.base_name, self.ndim)
 
     def spatial_output(self, spatial: Shape) -> Shape:
         """The output's spatial sizes."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
-from halfulp.records._window import WindowOperator
+from halfulp.records._window import SlidingOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
-class MedianPool(WindowOperator):
+@dataclass(frozen=True, repr=False, eq=False)
+class MedianPool(SlidingOperator):
     """The median of the real cells of every window; of an even number of cells the mean of the middle two.
 
     That mean is rounded once, to nearest even, into the type of the input, integers and bool included. Padding is
@@ -31,18 +27,7 @@ class MedianPool(WindowOperator):
     (array([0.5, 0. , 0. , 0.5]),)
     """
 
-    kernel_size: PerAxis
-    stride: PerAxis = None
-    padding: PaddingLike = 0
-    dilation: PerAxis = 1
-    ceil_mode: bool = False
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "median_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_window()
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
 
 
 declare(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
-from halfulp.records._window import WindowOperator
+from halfulp.records._window import SlidingOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
-class MinPool(WindowOperator):
+@dataclass(frozen=True, repr=False, eq=False)
+class MinPool(SlidingOperator):
     """The smallest real cell of every window; padding is ignored, and a window without a real cell is 0.
 
     ``ties`` and ``nan`` are those of :class:`MaxPool`: a minimum is the negative of the maximum of the negatives.
@@ -26,20 +23,8 @@ class MinPool(WindowOperator):
     (array([  0.,  11., 100.,   0.]),)
     """
 
-    kernel_size: PerAxis
-    stride: PerAxis = None
-    padding: PaddingLike = 0
-    dilation: PerAxis = 1
-    ceil_mode: bool = False
     ties: str = "first"
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "min_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_window()
-        arguments.choice(self.name, "ties", self.ties, arguments.TIES, "P1")
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
 
 
 declare(

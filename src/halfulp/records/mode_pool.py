@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from halfulp.records import _arguments as arguments
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._declaration import NAN_DRAWN, Draw, declare
-from halfulp.records._window import WindowOperator
+from halfulp.records._window import SlidingOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
-class ModePool(WindowOperator):
+@dataclass(frozen=True, repr=False, eq=False)
+class ModePool(SlidingOperator):
     """The most frequent value of the real cells of every window, the smallest if there are several: for label images.
 
     Padding is ignored, and a window without a real cell is 0. +0 and -0 are equal. The derivative is that of the first
@@ -24,18 +20,7 @@ class ModePool(WindowOperator):
     array([2, 7], dtype=uint16)
     """
 
-    kernel_size: PerAxis
-    stride: PerAxis = None
-    padding: PaddingLike = 0
-    dilation: PerAxis = 1
-    ceil_mode: bool = False
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "mode_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_window()
-        arguments.choice(self.name, "nan", self.nan, arguments.NAN, "P2")
 
 
 declare(

@@ -11,7 +11,7 @@ import numpy as np
 from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import is_float
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Array, Operator, Shape, hashed_once, is_integer
+from halfulp.records._base import Array, Operator, Shape, is_integer
 from halfulp.records._curvature import NORMALISATION
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
@@ -43,14 +43,9 @@ class Groups(NamedTuple):
 class NormalisationOperator(Operator):
     """y = weight * (x - mean) / sqrt(variance + eps) + bias, the moments over groups of cells."""
 
-    base_name: ClassVar[str]
     arity: ClassVar[int] = 3
     required: ClassVar[int] = 1
     eps: Any
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     @property
     def own_statistics(self) -> bool:
@@ -94,8 +89,7 @@ def _channels(operator: str, shape: Shape, least: int) -> int:
     return shape[1]
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LayerNorm(NormalisationOperator):
     """Every slice of the last axes, ``normalized_shape``, normalised; weight and bias have that shape.
 
@@ -107,8 +101,6 @@ class LayerNorm(NormalisationOperator):
 
     normalized_shape: Sizes
     eps: float = 1e-5
-
-    base_name: ClassVar[str] = "layer_norm"
 
     def __post_init__(self) -> None:
         given = self.normalized_shape
@@ -130,8 +122,7 @@ class LayerNorm(NormalisationOperator):
         return tuple(self.normalized_shape)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GroupNorm(NormalisationOperator):
     """The channels of every sample in ``num_groups`` groups, each normalised; weight and bias have one per channel.
 
@@ -143,8 +134,6 @@ class GroupNorm(NormalisationOperator):
 
     num_groups: int
     eps: float = 1e-5
-
-    base_name: ClassVar[str] = "group_norm"
 
     def __post_init__(self) -> None:
         if not is_integer(self.num_groups) or self.num_groups < 1:
@@ -160,8 +149,7 @@ class GroupNorm(NormalisationOperator):
         return Groups(shape[0], count, each * math.prod(shape[2:]), each, joint=False, per_cell=False)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class InstanceNorm(NormalisationOperator):
     """Every channel of every sample normalised; weight and bias have one number per channel.
 
@@ -173,8 +161,6 @@ class InstanceNorm(NormalisationOperator):
 
     eps: float = 1e-5
 
-    base_name: ClassVar[str] = "instance_norm"
-
     def __post_init__(self) -> None:
         self._check_eps()
 
@@ -183,8 +169,7 @@ class InstanceNorm(NormalisationOperator):
         return Groups(shape[0], channels, math.prod(shape[2:]), 1, joint=False, per_cell=False)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class BatchNorm(NormalisationOperator):
     """Every channel normalised over batch and space; weight and bias have one number per channel.
 
@@ -204,8 +189,6 @@ class BatchNorm(NormalisationOperator):
     training: bool = False
     momentum: float = 0.1
     eps: float = 1e-5
-
-    base_name: ClassVar[str] = "batch_norm"
     arity: ClassVar[int] = 5
     input_names: ClassVar[tuple[str, ...]] = ("input", "weight", "bias", "running_mean", "running_var")
     constants: ClassVar[tuple[str, ...]] = ("running_mean", "running_var")

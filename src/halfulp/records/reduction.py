@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from halfulp.errors import ShapeError
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._base import Operator, Shape, is_integer
 from halfulp.records._curvature import QUADRATIC
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
@@ -20,14 +20,9 @@ Axes = Any
 class ReductionOperator(Operator):
     """A linear reduction over the axes ``dim``."""
 
-    base_name: ClassVar[str]
     required: ClassVar[int] = 1
     dim: Any
     keepdim: Any
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     def __post_init__(self) -> None:
         given = self.dim
@@ -57,8 +52,7 @@ class ReductionOperator(Operator):
         return tuple(1 if i in axes else n for i, n in enumerate(x) if self.keepdim or i not in axes)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sum(ReductionOperator):
     """The sum over the axes ``dim``, None for all; of no cells, 0.
 
@@ -70,11 +64,8 @@ class Sum(ReductionOperator):
     dim: Axes = None
     keepdim: bool = False
 
-    base_name: ClassVar[str] = "sum"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Mean(ReductionOperator):
     """The mean over the axes ``dim``, None for all.
 
@@ -85,8 +76,6 @@ class Mean(ReductionOperator):
 
     dim: Axes = None
     keepdim: bool = False
-
-    base_name: ClassVar[str] = "mean"
 
     def divisor(self, shape: Shape) -> int:
         return math.prod(shape[axis] for axis in self.axes_of(shape))
@@ -100,8 +89,7 @@ class Mean(ReductionOperator):
         return shape
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Var(ReductionOperator):
     """The variance over the axes ``dim``, None for all: squared distances from the mean, over n - ``correction``.
 
@@ -113,8 +101,6 @@ class Var(ReductionOperator):
     dim: Axes = None
     correction: int = 1
     keepdim: bool = False
-
-    base_name: ClassVar[str] = "var"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from halfulp.errors import PolicyError
 from halfulp.numbers import flint
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once, is_integer
+from halfulp.records._base import PaddingLike, PerAxis, is_integer
 from halfulp.records._curvature import SOFTMAX
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SmoothMaxPool(WindowOperator):
     """(1/beta) * log(sum(exp(beta * x))) over every window; padded cells count as zeros.
 
@@ -36,10 +35,8 @@ class SmoothMaxPool(WindowOperator):
     dilation: PerAxis = 1
     ceil_mode: bool = False
 
-    base_name: ClassVar[str] = "smooth_max_pool"
-
     def __post_init__(self) -> None:
-        self._normalise_window()
+        super().__post_init__()
         object.__setattr__(self, "beta", _checked_beta(self.name, self.beta))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from halfulp.errors import ShapeError
-from halfulp.records._base import Operator, Shape, hashed_once, is_integer
+from halfulp.records._base import Operator, Shape, is_integer
 from halfulp.records._curvature import LOG_SOFTMAX, SOFTMAX_OF_ROWS, Curvature
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._products import given_shapes
@@ -15,13 +15,8 @@ from halfulp.records._products import given_shapes
 class SoftmaxOperator(Operator):
     """What softmax and log-softmax share: one input, and the axis that is summed over."""
 
-    base_name: ClassVar[str]
     required: ClassVar[int] = 1
     dim: Any
-
-    @property
-    def name(self) -> str:
-        return self.base_name
 
     def __post_init__(self) -> None:
         if not is_integer(self.dim):
@@ -35,8 +30,7 @@ class SoftmaxOperator(Operator):
         return tuple(x)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Softmax(SoftmaxOperator):
     """exp(x) / sum(exp(x)) along the axis ``dim``.
 
@@ -47,11 +41,8 @@ class Softmax(SoftmaxOperator):
 
     dim: int = -1
 
-    base_name: ClassVar[str] = "softmax"
 
-
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LogSoftmax(SoftmaxOperator):
     """x - log(sum(exp(x))) along the axis ``dim``.
 
@@ -61,8 +52,6 @@ class LogSoftmax(SoftmaxOperator):
     """
 
     dim: int = -1
-
-    base_name: ClassVar[str] = "log_softmax"
 
 
 def _drawn(record: Any) -> Any:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from halfulp.records._base import PaddingLike, PerAxis, hashed_once
 from halfulp.records._declaration import Draw, declare
-from halfulp.records._missing import normalise_average
-from halfulp.records._window import WindowOperator
+from halfulp.records._window import SlidingOperator
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
-class SumPool(WindowOperator):
+@dataclass(frozen=True, repr=False, eq=False)
+class SumPool(SlidingOperator):
     """The sum of every window; padded cells are zeros.
 
     ``dtype`` is the element type of the result: the exact sum is rounded once, to nearest even, into any integer or
@@ -29,19 +26,8 @@ class SumPool(WindowOperator):
     array([510], dtype=uint16)
     """
 
-    kernel_size: PerAxis
-    stride: PerAxis = None
-    padding: PaddingLike = 0
-    dilation: PerAxis = 1
-    ceil_mode: bool = False
     dtype: Any = None
     nan: str = "propagate"
-
-    base_name: ClassVar[str] = "sum_pool"
-
-    def __post_init__(self) -> None:
-        self._normalise_window()
-        normalise_average(self)
 
 
 declare(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 from halfulp.errors import ShapeError
 from halfulp.geometry import Axis
 from halfulp.records import _arguments as arguments
-from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape, hashed_once
+from halfulp.records._base import Operator, PaddingLike, PerAxis, Shape
 from halfulp.records._declaration import Draw, declare
 from halfulp.records._window import WindowOperator
 
@@ -36,8 +36,7 @@ class PatchOperator(WindowOperator):
         return Operator._is_default(self, name, value, default)
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Unfold(PatchOperator):
     """Every window as a column: (…, C, spatial) becomes (…, C * cells of the window, windows). Padding is zeros.
 
@@ -52,8 +51,6 @@ class Unfold(PatchOperator):
     padding: PaddingLike = 0
     stride: PerAxis = 1
 
-    base_name: ClassVar[str] = "unfold"
-
     def __post_init__(self) -> None:
         self._normalise_window()
 
@@ -63,8 +60,7 @@ class Unfold(PatchOperator):
         return self.columns(tuple(input_shapes[0]))
 
 
-@hashed_once
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Fold(PatchOperator):
     """The transpose of unfold: every cell is the sum of the columns' entries for it, 0 if no window holds it.
 
@@ -78,8 +74,6 @@ class Fold(PatchOperator):
     dilation: PerAxis = 1
     padding: PaddingLike = 0
     stride: PerAxis = 1
-
-    base_name: ClassVar[str] = "fold"
 
     def __post_init__(self) -> None:
         arguments.rank_of(self.base_name, output_size=self.output_size, kernel_size=self.kernel_size)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,133 +20,20 @@ from halfulp.spec import (
     _lp_planes,
     _smooth_planes,
     _surd_floats,
-    adaptive_avg_pool,
-    adaptive_max_pool,
-    avg_pool,
-    conv,
-    conv_transpose,
     cross_entropy,
     elementwise,
     fractional_max_pool,
-    global_pool,
-    interpolate,
-    linear,
-    lp_pool,
-    max_pool,
-    max_unpool,
-    median_pool,
-    min_pool,
-    mode_pool,
-    mse_loss,
-    normalization,
-    reduction,
-    smooth_max_pool,
     softmax,
-    sum_pool,
-    unfold,
-    var,
 )
 from halfulp.spec._floats import over_floats, rounded_into
 from halfulp.spec._pooling import Pooling, planes
+from halfulp.spec._registry import RULES
 from halfulp.spec._scalars import unify
 
 Array = np.ndarray[Any, Any]
 
 
-class Rule(Protocol):
-    """The meaning of an operator over object arrays: forward, JVP and VJP, all three."""
-
-    forward: Callable[..., Array]
-    jvp: Callable[..., Array]
-    vjp: Callable[..., tuple[Array | None, ...]]
-
-
 _LP = (records.LpPool, records.GlobalLpPool)
-_RULES: dict[type[Operator], Rule] = {}
-
-
-def register(record: type[Operator], rule: Any) -> None:
-    """Register the specification of a record; forward, jvp and vjp are all required.
-
-    ``forward(op, inputs)``, ``jvp(op, primals, tangents)`` and ``vjp(op, primals, cotangent)`` get tuples of object
-    arrays. A tangent of None is zero; ``vjp`` gives a tuple with a cotangent, or None, for every input. A function that
-    takes ``progress`` is told whether to show a progress bar.
-
-    >>> register(records.MaxPool, None)
-    Traceback (most recent call last):
-        ...
-    TypeError: MaxPool: an operator is registered with forward, jvp and vjp; forward, jvp, vjp missing [E6]
-    """
-    missing = [name for name in ("forward", "jvp", "vjp") if not callable(getattr(rule, name, None))]
-    if missing:
-        raise TypeError(
-            f"{record.__name__}: an operator is registered with forward, jvp and vjp; {', '.join(missing)} missing [E6]"
-        )
-    _RULES[record] = rule if record.__module__.startswith("halfulp.") else _adapted(record, rule)
-
-
-_PARAMETERS = {"forward": ("op", "inputs"), "jvp": ("op", "primals", "tangents"), "vjp": ("op", "primals", "cotangent")}
-
-
-def _adapted(record: type[Operator], rule: Any) -> Rule:
-    """A rule from outside of the package whose functions need not take ``progress``; other parameters are refused."""
-    plain = []
-    for name, parameters in _PARAMETERS.items():
-        signature = inspect.signature(getattr(rule, name))
-        try:
-            signature.bind(*parameters)
-        except TypeError:
-            text = f"{name} must take ({', '.join(parameters)}), not {signature} [E6]"
-            raise TypeError(f"{record.__name__}: {text}") from None
-        kinds = [p.kind for p in signature.parameters.values()]
-        if "progress" not in signature.parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
-            plain.append(name)
-    if not plain:
-        return rule  # type: ignore[no-any-return]
-    found = {name: getattr(rule, name) for name in _PARAMETERS}
-    return SimpleNamespace(**found | {name: _without_progress(found[name]) for name in plain})
-
-
-def _without_progress(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments, progress=False: function(*arguments)
-
-
-register(records.MaxPool, max_pool.RULE)
-register(records.AvgPool, avg_pool.RULE)
-register(records.SmoothMaxPool, smooth_max_pool.RULE)
-register(records.AdaptiveAvgPool, adaptive_avg_pool.RULE)
-register(records.AdaptiveMaxPool, adaptive_max_pool.RULE)
-register(records.GlobalAvgPool, global_pool.AVG_RULE)
-register(records.GlobalMaxPool, global_pool.MAX_RULE)
-register(records.SumPool, sum_pool.RULE)
-register(records.MinPool, min_pool.RULE)
-register(records.GlobalMinPool, min_pool.GLOBAL_RULE)
-register(records.MedianPool, median_pool.RULE)
-register(records.ModePool, mode_pool.RULE)
-register(records.Unfold, unfold.UnfoldRule)
-register(records.Fold, unfold.FoldRule)
-register(records.MaxUnpool, max_unpool)
-register(records.FractionalMaxPool, fractional_max_pool)
-register(records.LpPool, lp_pool.RULE)
-register(records.GlobalLpPool, lp_pool.GLOBAL_RULE)
-register(records.Conv, conv)
-register(records.ConvTranspose, conv_transpose)
-register(records.LayerNorm, normalization)
-register(records.GroupNorm, normalization)
-register(records.InstanceNorm, normalization)
-register(records.BatchNorm, normalization)
-register(records.Sum, reduction)
-register(records.Mean, reduction)
-register(records.Var, var)
-register(records.Interpolate, interpolate)
-register(records.MSELoss, mse_loss)
-register(records.CrossEntropy, cross_entropy)
-register(records.Softmax, softmax)
-register(records.LogSoftmax, softmax)
-register(records.Linear, linear.LinearRule)
-register(records.Matmul, linear.MatmulRule)
-for _record in records.ELEMENTWISE:
-    register(_record, elementwise)
 
 
 def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
@@ -160,7 +45,7 @@ def forward(op: Operator, *inputs: Any, progress: bool = False) -> Array:
     array([Fraction(5, 3)], dtype=object)
     """
     arrays, fixed = _split(op, _checked(op, inputs))
-    rule = _RULES[type(op)]
+    rule = RULES[type(op)]
     if arrays[0].dtype.kind == "O":
         value = rule.forward(op, (*unify(op.name, arrays), *fixed), progress=progress)
         return value if getattr(op, "dtype", None) in (None, "same") else _as_dtype(op, value)
@@ -201,8 +86,8 @@ def indices(op: Any, x: Any, *constants: Any) -> Array:
     array([1, 1])
     """
     array, *fixed = _checked(op, (x, *constants))
-    rule = _RULES[type(op)]
-    if rule is fractional_max_pool:
+    rule = RULES[type(op)]
+    if isinstance(op, records.FractionalMaxPool):
         cells = array.astype(object) if array.dtype.kind in "iub" else array
         return _indices(fractional_max_pool.indices(op, cells, fixed[0]), op.output_shape(array.shape, fixed[0].shape))
     if not isinstance(rule, Pooling) or rule.index is None:
@@ -236,7 +121,7 @@ def jvp(op: Operator, primals: Sequence[Any], tangents: Sequence[Any], progress:
     arrays, fixed = _split(op, checked)
     directions = _inputs.as_tangents(op, checked, tangents)[: len(arrays)]
     output = forward(op, *checked, progress=progress)
-    rule = _RULES[type(op)]
+    rule = RULES[type(op)]
     count = len(arrays)
     if arrays[0].dtype.kind == "O":
         together = unify(op.name, (*arrays, *directions))
@@ -281,7 +166,7 @@ def vjp(op: Operator, primals: Sequence[Any], cotangent: Any, progress: bool = F
     arrays, fixed = _split(op, checked)
     shape = op.output_shape(*(None if a is None else a.shape for a in checked))  # type: ignore[arg-type]
     g = _inputs.as_cotangent(op, cotangent, shape, arrays[0].dtype)
-    rule = _RULES[type(op)]
+    rule = RULES[type(op)]
     if arrays[0].dtype.kind == "O":
         *xs, g = unify(op.name, (*arrays, g))  # type: ignore[assignment]
         return (*rule.vjp(op, (*xs, *fixed), g, progress=progress), *(None for _ in fixed))
@@ -310,7 +195,7 @@ def _split(op: Operator, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tupl
 
 def _checked(op: Operator, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """The inputs as arrays that the operator takes, with shapes that fit, and free of NaN if it refuses NaN."""
-    if type(op) not in _RULES:
+    if type(op) not in RULES:
         raise TypeError(f"{type(op).__name__} has no specification; register one with halfulp.spec.register")
     arrays = _inputs.as_arrays(op, inputs)
     shapes = [None if a is None else a.shape for a in arrays]

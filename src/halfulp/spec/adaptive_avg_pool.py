@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from halfulp.records import AdaptiveAvgPool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec.adaptive_max_pool import bins
 from halfulp.spec.avg_pool import chosen, mean, present
 
@@ -33,4 +35,4 @@ def bin_mean_vjp(op: Any, zero: Any, values: Sequence[Any], cotangent: Any, padd
     return [cotangent / sum(here) if part else None for part in here]
 
 
-RULE = Pooling(bins, bin_mean, bin_mean_jvp, bin_mean_vjp)
+register(AdaptiveAvgPool, Pooling(bins, bin_mean, bin_mean_jvp, bin_mean_vjp))

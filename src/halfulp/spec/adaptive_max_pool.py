@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from halfulp.geometry import Window, adaptive_windows
-from halfulp.records import AdaptiveOperator, Shape
+from halfulp.records import AdaptiveMaxPool, AdaptiveOperator, Shape
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec.max_pool import max_pool_index, max_pool_jvp_value, max_pool_value, max_pool_vjp_values
 
 
@@ -19,4 +20,4 @@ def bins(op: AdaptiveOperator, spatial: Shape) -> Iterable[Window]:
     return adaptive_windows(spatial, op.spatial_output(spatial))
 
 
-RULE = Pooling(bins, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index)
+register(AdaptiveMaxPool, Pooling(bins, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index))

@@ -17,6 +17,7 @@ from typing import Any
 from halfulp.geometry import Window, windows
 from halfulp.records import AvgPool, Shape
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import is_nan, total
 
 
@@ -69,4 +70,4 @@ def avg_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: An
     return [cotangent / n if part else None for part in here]
 
 
-RULE = Pooling(avg_pool_windows, avg_pool_value, avg_pool_jvp_value, avg_pool_vjp_values)
+register(AvgPool, Pooling(avg_pool_windows, avg_pool_value, avg_pool_jvp_value, avg_pool_vjp_values))

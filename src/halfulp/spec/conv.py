@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from halfulp.records import Conv, Shape
 from halfulp.spec._convolution import Array, Form, Maybe, form, pull, push
+from halfulp.spec._registry import Functions, register
 
 
 def forward(op: Conv, inputs: tuple[Maybe, ...], progress: bool = False) -> Array:
@@ -44,3 +45,6 @@ def form_of(op: Conv, inputs: tuple[Maybe, ...], progress: bool = False) -> Form
 def output_of(op: Conv, inputs: tuple[Maybe, ...]) -> Shape:
     """The output's shape."""
     return op.output_shape(*(None if a is None else a.shape for a in inputs))
+
+
+register(Conv, Functions(forward, jvp, vjp))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from halfulp.records import ConvTranspose, Shape
 from halfulp.spec._convolution import Array, Form, Maybe, form, pull, push
+from halfulp.spec._registry import Functions, register
 
 
 def forward(op: ConvTranspose, inputs: tuple[Maybe, ...], progress: bool = False) -> Array:
@@ -44,3 +45,6 @@ def form_of(op: ConvTranspose, inputs: tuple[Maybe, ...], progress: bool = False
 def output_of(op: ConvTranspose, inputs: tuple[Maybe, ...]) -> Shape:
     """The output's shape."""
     return op.output_shape(*(None if a is None else a.shape for a in inputs))
+
+
+register(ConvTranspose, Functions(forward, jvp, vjp))

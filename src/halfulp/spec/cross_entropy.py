@@ -19,6 +19,8 @@ import numpy as np
 
 from halfulp.numbers import _entropies as exactly
 from halfulp.numbers import as_doubles, float_format
+from halfulp.records import CrossEntropy
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import exp, filled, log, require_exp, total
 
 Array = np.ndarray[Any, Any]
@@ -133,3 +135,6 @@ def over_floats(op: Any, work: str, primals: tuple[Any, ...], factor: Array | No
 def _rounded(values: Array, dtype: Any) -> Array:
     with np.errstate(over="ignore"):
         return np.asarray(values.astype(np.float64).astype(dtype))
+
+
+register(CrossEntropy, Functions(forward, jvp, vjp))

@@ -25,7 +25,8 @@ import numpy as np
 
 from halfulp.errors import DTypeError
 from halfulp.numbers import as_doubles, elementary, elementary_kinds, flint, float_format
-from halfulp.records import ElementwiseOperator
+from halfulp.records import ELEMENTWISE, ElementwiseOperator
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import exp, filled, is_rational, kind_of, log
 
 Array = np.ndarray[Any, Any]
@@ -171,3 +172,7 @@ def _array(values: list[float], like: Array) -> Array:
     plain = np.array([math.nan if v != v else v for v in values], dtype=np.float64)
     result: Array = plain.astype(like.dtype).reshape(like.shape)
     return result
+
+
+for _record in ELEMENTWISE:
+    register(_record, Functions(forward, jvp, vjp))

@@ -14,6 +14,7 @@ import numpy as np
 from halfulp.geometry import flat_index, fractional_starts
 from halfulp.records import FractionalMaxPool
 from halfulp.spec._pooling import planes
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, zero_of
 from halfulp.spec.max_pool import max_pool_index, max_pool_jvp_value, max_pool_value, max_pool_vjp_values
 
@@ -86,3 +87,6 @@ def indices(op: FractionalMaxPool, x: Array, samples: Array) -> list[int]:
         for plane, windows in plane_windows(op, x, samples)
         for cells in windows
     ]
+
+
+register(FractionalMaxPool, Functions(forward, jvp, vjp))

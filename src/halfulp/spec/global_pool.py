@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from halfulp.geometry import Window
-from halfulp.records import GlobalOperator, Shape
+from halfulp.records import GlobalAvgPool, GlobalMaxPool, GlobalOperator, Shape
 from halfulp.spec._pooling import Pooling, planes
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import filled
 from halfulp.spec.adaptive_avg_pool import bin_mean, bin_mean_jvp, bin_mean_vjp
 from halfulp.spec.max_pool import max_pool_index, max_pool_jvp_value, max_pool_value, max_pool_vjp_values
@@ -48,5 +49,5 @@ def whole_plane(op: GlobalOperator, spatial: Shape) -> Iterable[Window]:
     return [Window(tuple(range(prod(spatial))), 0)]
 
 
-AVG_RULE = Pooling(whole_plane, bin_mean, bin_mean_jvp, bin_mean_vjp)
-MAX_RULE = Pooling(whole_plane, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index)
+register(GlobalAvgPool, Pooling(whole_plane, bin_mean, bin_mean_jvp, bin_mean_vjp))
+register(GlobalMaxPool, Pooling(whole_plane, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index))

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.records import Interpolate
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -75,3 +77,6 @@ def vjp(op: Any, primals: tuple[Array, ...], cotangent: Array, progress: bool = 
         for own in back
     ]
     return (filled(shape, values),)
+
+
+register(Interpolate, Functions(forward, jvp, vjp))

@@ -16,6 +16,7 @@ import numpy as np
 
 from halfulp.records import Linear, Matmul
 from halfulp.spec._convolution import Form, Link, gather
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -164,3 +165,7 @@ def _stack(matrices: Array, places: list[tuple[int, ...]]) -> Array:
     for i, place in enumerate(places):
         out[i] = matrices[place]
     return out
+
+
+register(Linear, LinearRule)
+register(Matmul, MatmulRule)

@@ -23,8 +23,9 @@ from halfulp.errors import DTypeError
 from halfulp.geometry import Window, windows
 from halfulp.numbers import flint
 from halfulp.numbers._norms import _root
-from halfulp.records import LpPool, Shape
+from halfulp.records import GlobalLpPool, LpPool, Shape
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import is_nan, is_rational, kind_of, total
 from halfulp.spec.global_pool import whole_plane
 
@@ -140,5 +141,5 @@ def lp_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: Any
     return [zero if w is None else w * cotangent for w in weights(op, zero, values)]
 
 
-RULE = Pooling(lp_pool_windows, lp_pool_value, lp_pool_jvp_value, lp_pool_vjp_values)
-GLOBAL_RULE = Pooling(whole_plane, lp_pool_value, lp_pool_jvp_value, lp_pool_vjp_values)
+register(LpPool, Pooling(lp_pool_windows, lp_pool_value, lp_pool_jvp_value, lp_pool_vjp_values))
+register(GlobalLpPool, Pooling(whole_plane, lp_pool_value, lp_pool_jvp_value, lp_pool_vjp_values))

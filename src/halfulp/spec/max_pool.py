@@ -21,6 +21,7 @@ from halfulp.geometry import Window, windows
 from halfulp.numbers import flint
 from halfulp.records import MaxPool, Shape
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import hull, is_nan, is_rational, total
 
 
@@ -105,4 +106,4 @@ def max_pool_index(op: Any, values: Sequence[Any], cells: Sequence[int]) -> int:
     return cells[winners(op, values)[0]] if cells else -1
 
 
-RULE = Pooling(max_pool_windows, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index)
+register(MaxPool, Pooling(max_pool_windows, max_pool_value, max_pool_jvp_value, max_pool_vjp_values, max_pool_index))

@@ -15,6 +15,7 @@ import numpy as np
 
 from halfulp.records import MaxUnpool
 from halfulp.spec._pooling import planes
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -63,3 +64,6 @@ def vjp(op: MaxUnpool, primals: tuple[Array, ...], cotangent: Array, progress: b
         picked = {position: plane[cell] for cell, position in placed.items()}
         out.extend(picked.get(position, zero) for position in range(count))
     return (filled(values.shape, out),)
+
+
+register(MaxUnpool, Functions(forward, jvp, vjp))

@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from halfulp.numbers import flint
+from halfulp.records import MedianPool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import hull, is_nan
 from halfulp.spec.max_pool import max_pool_windows
 
@@ -91,4 +93,4 @@ def _mean(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else (values[0] + values[1]) / 2
 
 
-RULE = Pooling(max_pool_windows, median_pool_value, median_pool_jvp_value, median_pool_vjp_values)
+register(MedianPool, Pooling(max_pool_windows, median_pool_value, median_pool_jvp_value, median_pool_vjp_values))

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from halfulp.records import GlobalMinPool, MinPool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec.global_pool import whole_plane
 from halfulp.spec.max_pool import (
     max_pool_index,
@@ -48,5 +50,5 @@ def negated(values: Sequence[Any]) -> list[Any]:
     return [-value for value in values]
 
 
-RULE = Pooling(max_pool_windows, min_pool_value, min_pool_jvp_value, min_pool_vjp_values, min_pool_index)
-GLOBAL_RULE = Pooling(whole_plane, min_pool_value, min_pool_jvp_value, min_pool_vjp_values, min_pool_index)
+register(MinPool, Pooling(max_pool_windows, min_pool_value, min_pool_jvp_value, min_pool_vjp_values, min_pool_index))
+register(GlobalMinPool, Pooling(whole_plane, min_pool_value, min_pool_jvp_value, min_pool_vjp_values, min_pool_index))

@@ -15,7 +15,9 @@ from typing import Any
 
 from halfulp.errors import DTypeError
 from halfulp.numbers import flint
+from halfulp.records import ModePool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec.max_pool import max_pool_windows
 from halfulp.spec.median_pool import ordered
 
@@ -47,4 +49,4 @@ def mode_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: A
     return [cotangent if i == chosen else None for i in range(len(values))]
 
 
-RULE = Pooling(max_pool_windows, mode_pool_value, mode_pool_jvp_value, mode_pool_vjp_values)
+register(ModePool, Pooling(max_pool_windows, mode_pool_value, mode_pool_jvp_value, mode_pool_vjp_values))

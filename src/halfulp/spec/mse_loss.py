@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.records import MSELoss
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
-
-surds = True
-"""Floats are lifted to numbers in which an exact zero has no sign."""
 
 
 def _differences(x: Array, y: Array) -> list[Any]:
@@ -56,3 +55,6 @@ def vjp(op: Any, primals: tuple[Array, ...], cotangent: Array, progress: bool = 
     g = np.broadcast_to(cotangent, shape).ravel()
     shares = [v * 2 * h if n == 1 else v * 2 * h / n for v, h in zip(_differences(*primals), g, strict=True)]
     return filled(shape, shares), filled(shape, [-v for v in shares])
+
+
+register(MSELoss, Functions(forward, jvp, vjp, surds=True))

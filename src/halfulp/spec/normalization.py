@@ -17,6 +17,8 @@ import numpy as np
 from halfulp.errors import DTypeError
 from halfulp.numbers import flint
 from halfulp.numbers._surds import Surd, root
+from halfulp.records import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, is_rational, kind_of, total, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -164,5 +166,5 @@ def vjp(op: Any, primals: tuple[Any, ...], cotangent: Array, progress: bool = Fa
     return filled(x.shape, out), dweight, dbias
 
 
-surds = True
-"""Floats are lifted to numbers with square roots."""
+for _record in (LayerNorm, GroupNorm, InstanceNorm, BatchNorm):
+    register(_record, Functions(forward, jvp, vjp, surds=True))

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.records import Mean, Sum
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -41,3 +43,7 @@ def vjp(op: Any, primals: tuple[Array, ...], cotangent: Array, progress: bool = 
     g = cotangent.reshape([1 if i in axes else n for i, n in enumerate(shape)])
     spread = np.broadcast_to(g, shape)
     return (filled(shape, [v if divisor == 1 else v / divisor for v in spread.ravel()]),)
+
+
+for _record in (Sum, Mean):
+    register(_record, Functions(forward, jvp, vjp))

@@ -6,7 +6,7 @@ With the weights p_i = exp(beta * x_i) / sum(exp(beta * x)), which sum to 1 over
     JVP       sum(p_i * t_i)
     VJP       p_i * g to every real cell
 
-A window of one cell is that cell; a window of none is 0. Floats are rounded once, by ``_smooth_floats``.
+A window of one cell is that cell; a window of none is 0. Floats are rounded once, by ``halfulp.numbers._smooth_max``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from halfulp.geometry import Window, windows
 from halfulp.numbers import flint
 from halfulp.records import Shape, SmoothMaxPool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import exact_beta, exp, log, quotient, require_exp, total
 
 
@@ -96,3 +97,4 @@ def smooth_max_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotang
 
 
 RULE = Pooling(smooth_max_pool_windows, smooth_max_pool_value, smooth_max_pool_jvp_value, smooth_max_pool_vjp_values)
+register(SmoothMaxPool, RULE)

@@ -17,7 +17,8 @@ import numpy as np
 
 from halfulp.numbers import _exponentials as exactly
 from halfulp.numbers import as_doubles, float_format
-from halfulp.records import Softmax
+from halfulp.records import LogSoftmax, Softmax
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import exp, filled, log, require_exp, total
 
 Array = np.ndarray[Any, Any]
@@ -99,3 +100,7 @@ def over_floats(op: Any, work: str, *arrays: Array) -> Array:
     ]
     with np.errstate(over="ignore"):
         return np.asarray(_back(op, arrays[0], found).astype(np.float64).astype(arrays[0].dtype))
+
+
+for _record in (Softmax, LogSoftmax):
+    register(_record, Functions(forward, jvp, vjp))

@@ -15,6 +15,7 @@ from typing import Any
 from halfulp.geometry import Window, windows
 from halfulp.records import Shape, SumPool
 from halfulp.spec._pooling import Pooling
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import total
 from halfulp.spec.avg_pool import chosen, present
 
@@ -43,4 +44,4 @@ def sum_pool_vjp_values(op: Any, zero: Any, values: Sequence[Any], cotangent: An
     return [cotangent if part else None for part in present(op, values)]
 
 
-RULE = Pooling(sum_pool_windows, sum_pool_value, sum_pool_jvp_value, sum_pool_vjp_values)
+register(SumPool, Pooling(sum_pool_windows, sum_pool_value, sum_pool_jvp_value, sum_pool_vjp_values))

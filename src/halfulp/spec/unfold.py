@@ -15,6 +15,7 @@ import numpy as np
 from halfulp.geometry import Axis, flat_index
 from halfulp.records import Fold, Unfold
 from halfulp.spec._pooling import planes
+from halfulp.spec._registry import register
 from halfulp.spec._scalars import filled, total, zero_of
 
 Array = np.ndarray[Any, Any]
@@ -86,3 +87,7 @@ class FoldRule:
     @staticmethod
     def vjp(op: Fold, primals: tuple[Array, ...], cotangent: Array, progress: bool = False) -> tuple[Array, ...]:
         return (unfolded(op, cotangent, op.output_size),)
+
+
+register(Unfold, UnfoldRule)
+register(Fold, FoldRule)

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from halfulp.records import Var
+from halfulp.spec._registry import Functions, register
 from halfulp.spec._scalars import filled, total
 
 Array = np.ndarray[Any, Any]
-
-surds = True
-"""Floats are lifted to numbers in which an exact zero has no sign."""
 
 
 def _rows(op: Any, x: Array) -> list[list[Any]]:
@@ -61,3 +60,6 @@ def vjp(op: Any, primals: tuple[Array, ...], cotangent: Array, progress: bool = 
     order = (*kept, *axes)
     moved = filled(tuple(x.shape[i] for i in order), cells)
     return (moved.transpose(*np.argsort(order)) if order else moved,)
+
+
+register(Var, Functions(forward, jvp, vjp, surds=True))

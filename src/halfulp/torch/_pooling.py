@@ -21,9 +21,9 @@ from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.dispatch import indices as dispatch_indices
 from halfulp.errors import HalfulpError
-from halfulp.numbers import factors
 from halfulp.records import Declaration, Operator
 from halfulp.torch._arguments import hashable
+from halfulp.torch._calculus import TorchArithmetic
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._fit import fitted
 from halfulp.torch._library import Context, define, to_front
@@ -256,7 +256,7 @@ class CurvedPooling(Pooling):
     # The second derivative is symmetric: what <u, tangent(x, t)> hands back to x is the change of cotangent(x, u).
 
     def _bent(self, context: Context, points: Sequence[Tensor], g: Tensor, moved: Tensor) -> Tensor | None:
-        calculus = TorchCalculus(self, points[0], context.parameters)
+        calculus = PoolingCalculus(self, context.parameters)
         moving = (moved, *(None,) * (self.count - 1))
         terms = self.curvature.cotangent(calculus, points, g, moving, 0)
         return reduce(add, terms) if terms else None
@@ -281,7 +281,7 @@ class CurvedPooling(Pooling):
         pushed: Tensor = self.tangent(*points, dt, *context.parameters)
         if dx is None:
             return pushed
-        calculus = TorchCalculus(self, points[0], context.parameters)
+        calculus = PoolingCalculus(self, context.parameters)
         nothing = (None,) * (self.count - 1)
         return reduce(add, self.curvature.tangent(calculus, points, (t, *nothing), (dx, *nothing)), pushed)
 
@@ -303,10 +303,10 @@ class CurvedPooling(Pooling):
         return output, torch.empty_like(output, dtype=torch.int64)
 
 
-class TorchCalculus:
+class PoolingCalculus(TorchArithmetic):
     """An operator's value, push and pull as registered operators."""
 
-    def __init__(self, family: CurvedPooling, x: Tensor, parameters: tuple[Any, ...]) -> None:
+    def __init__(self, family: CurvedPooling, parameters: tuple[Any, ...]) -> None:
         self.family, self.parameters = family, parameters
         self.op = family.record(*map(hashable, parameters))
 
@@ -318,22 +318,6 @@ class TorchCalculus:
 
     def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
         return self.family.cotangent(*points, g, *self.parameters)
-
-    def nonzero(self, x: Any) -> Any:
-        return torch.where(x == 0, torch.ones_like(x), x)
-
-    def ones(self, x: Any) -> Any:
-        return torch.ones_like(x)
-
-    def apply(self, op: Operator, x: Any) -> Any:
-        from halfulp.torch._bridge import apply_record
-
-        return apply_record(op, x)
-
-    def scaled(self, x: Any, factor: Any) -> Any:
-        for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
-            x = x * part
-        return x
 
 
 def check_tensor(operator: str, x: Any) -> None:

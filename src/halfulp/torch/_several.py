@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
-from halfulp import kernels
 from halfulp.dispatch import wanted_vjp
 from halfulp.errors import HalfulpError
+from halfulp.kernels import normalization
 from halfulp.kernels._keeping import lent
-from halfulp.numbers import factors
 from halfulp.records import BatchNorm, Declaration, Operator
 from halfulp.torch._arguments import hashable
+from halfulp.torch._calculus import TorchArithmetic
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define
-from halfulp.torch._tensors import as_array, direct, in_format_of
+from halfulp.torch._tensors import as_array, direct, in_format_of, memory_format
 
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?", "Axes": "int[]?"}
 _SCHEMA |= {"Sizes": "int[]", "float | None": "float?", "MaybeSizes": "int[]?", "Factors": "float[]?"}
@@ -137,11 +137,7 @@ class Several:
         points, parameters = arguments[: self.count], arguments[self.count :]
         shapes = (None if point is None else tuple(point.shape) for point in points)
         x, shape = points[0], self._made(parameters).output_shape(*shapes)
-        wanted = torch.contiguous_format
-        if len(shape) == x.dim():
-            from halfulp.torch._tensors import memory_format
-
-            wanted = memory_format(x)
+        wanted = memory_format(x) if len(shape) == x.dim() else torch.contiguous_format
         return torch.empty(tuple(shape), dtype=x.dtype, device=x.device, memory_format=wanted)
 
     def _push_cpu(self, *arguments: Any) -> Tensor:
@@ -164,8 +160,8 @@ class Several:
             for i, need in enumerate(needs)
         ]
 
-    def _calculus(self, context: Context) -> TorchCalculus:
-        return TorchCalculus(self, context.parameters[len(context.parameters) - len(self.fields) :])
+    def _calculus(self, context: Context) -> SeveralCalculus:
+        return SeveralCalculus(self, context.parameters[len(context.parameters) - len(self.fields) :])
 
     def _bent(self, context: Context, points: Sequence[Any], g: Any, moved: Sequence[Any], which: int) -> Any:
         terms = self.curvature.cotangent(self._calculus(context), points, g, moved, which)
@@ -221,7 +217,7 @@ class Several:
 def _moved_cpu(x: Tensor, old: Tensor, momentum: float, squares: bool) -> Tensor:
     op = BatchNorm(True, momentum=momentum)
     cells, before = as_array("batch_norm", x), as_array("batch_norm", old)
-    return in_format_of(old, kernels.normalization.moved_statistic(op, cells, before, squares)).to(old.dtype)
+    return in_format_of(old, normalization.moved_statistic(op, cells, before, squares)).to(old.dtype)
 
 
 def _refuse_vmap(info: Any, axes: Any, *arguments: Any) -> Any:
@@ -268,7 +264,7 @@ class Eager(_base):  # type: ignore[misc]
         return None, None, *family._value_backward(context, g)
 
 
-class TorchCalculus:
+class SeveralCalculus(TorchArithmetic):
     """An operator's value, push and pull as registered operators."""
 
     def __init__(self, family: Several, parameters: Sequence[Any]) -> None:
@@ -286,31 +282,6 @@ class TorchCalculus:
 
     def pull(self, points: Sequence[Any], g: Any, which: int) -> Any:
         return self.family.pull(*self._filled(points), g, which, *self.parameters)
-
-    def nonzero(self, x: Any) -> Any:
-        return torch.where(x == 0, torch.ones_like(x), x)
-
-    def ones(self, x: Any) -> Any:
-        return torch.ones_like(x)
-
-    def exponential(self, x: Any) -> Any:
-        return torch.exp(x)
-
-    def inverse_root(self, x: Any) -> Any:
-        return torch.rsqrt(x)
-
-    def apply(self, op: Any, x: Any) -> Any:
-        from halfulp.torch._bridge import apply_record
-
-        return apply_record(op, x)
-
-    def constant(self, x: Any) -> Any:
-        return x
-
-    def scaled(self, x: Any, factor: Any) -> Any:
-        for part in factors(float(factor), str(x.dtype).removeprefix("torch.")):
-            x = x * part
-        return x
 
 
 def _as_given(value: Any) -> Any:

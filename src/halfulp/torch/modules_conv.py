@@ -62,6 +62,7 @@ class _Conv(_Precise):
 class _ConvTranspose(_Precise):
     """The forward of a transposed convolution."""
 
+    kernel_size: Any
     _output_padding: Any
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
