@@ -113,7 +113,7 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
 
 
 def vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, True)) -> tuple[Any, Pullback]:
-    """The value, and a pullback that keeps x and the weight (copies, unless they are lent); unwanted cotangents are None."""
+    """The value, and a pullback that keeps x and the weight (copies, unless lent); unwanted cotangents are None."""
     arrays = _inputs.as_arrays(op, primals)
     x, weight, bias = (None if a is None else kept(a) for a in arrays)
     assert x is not None
