@@ -55,3 +55,24 @@ def test_bash_completes_files_after_options_that_take_one(tmp_path: Path, capsys
     ask = f'COMP_WORDS=(halfulp check --json {tmp_path}/res); COMP_CWORD=3; _halfulp; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"{tmp_path}/result.json"
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("r", ["run"]),
+        ("run --prof", ["--profile"]),
+        ("verify --method c", ["crown"]),
+        ("pyramid --method m", ["mean", "max", "min", "median", "mode"]),
+        ("show mi", ["min_pool"]),
+        ("check --mode b", ["bounds"]),
+    ],
+)
+def test_every_command_and_its_choices_are_completed(
+    typed: str, expected: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["completion", "bash"]) == 0
+    script, words = capsys.readouterr().out, typed.split()
+    ask = f'COMP_WORDS=(halfulp {typed}); COMP_CWORD={len(words)}; _halfulp; echo "${{COMPREPLY[@]}}"'
+    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == expected

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from halfulp import _core
-from halfulp.kernels._registry import register
+from halfulp.kernels._linear_map import register_linear
 from halfulp.numbers import as_doubles, float_format
 from halfulp.numbers._rounding import round_rational
-from halfulp.records import Interpolate, Pullback, _inputs
+from halfulp.records import Interpolate
 from halfulp.records.interpolate import Taps
 
 Array = np.ndarray[Any, Any]
@@ -156,40 +156,13 @@ def _exactly(sizes: tuple[int, ...], taps: list[Taps], cells: Array, target: Any
     return round_rational(whole.numerator, whole.denominator, target)
 
 
-def _run(op: Any, x: Array, shape: tuple[int, ...], transposed: bool = False) -> Array:
-    return apply(op.name, x, map_of(op, op.spatial(shape), transposed))
-
-
-def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
-    """The resized planes."""
-    (x,) = _inputs.as_arrays(op, inputs)
-    assert x is not None
+def _resized(op: Interpolate, x: Array) -> Array:
     op.output_shape(x.shape)
-    return _run(op, x, x.shape)
+    return apply(op.name, x, map_of(op, op.spatial(x.shape), False))
 
 
-def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The same of x and of its tangent."""
-    (x,) = _inputs.as_arrays(op, primals)
-    (t,) = _inputs.as_tangents(op, (x,), tangents)
-    assert x is not None
-    assert t is not None
-    op.output_shape(x.shape)
-    return _run(op, x, x.shape), _run(op, t, x.shape)
+def _sent_back(op: Interpolate, g: Array, shape: tuple[int, ...]) -> Array:
+    return apply(op.name, g, map_of(op, op.spatial(shape), True))
 
 
-def vjp(op: Any, *primals: Any, wanted: Any = None) -> tuple[Any, Pullback]:
-    """The value, and the transposed sums."""
-    (x,) = _inputs.as_arrays(op, primals)
-    assert x is not None
-    shape, dtype = x.shape, x.dtype
-    result = op.output_shape(shape)
-
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
-        g = _inputs.as_cotangent(op, cotangent, result, dtype)
-        return (_run(op, g, shape, transposed=True),)
-
-    return _run(op, x, shape), pullback
-
-
-register(Interpolate, forward=forward, jvp=jvp, vjp=vjp)
+register_linear(Interpolate, _resized, _sent_back)

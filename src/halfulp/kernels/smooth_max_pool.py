@@ -16,6 +16,7 @@ from halfulp import _core
 from halfulp.errors import DTypeError
 from halfulp.geometry import Axis, flat_index
 from halfulp.kernels._registry import register
+from halfulp.kernels._window import window_arguments
 from halfulp.numbers import Format, flint, float_format
 from halfulp.numbers import _smooth_max as exact
 from halfulp.records import Pullback, SmoothMaxPool, _inputs
@@ -46,17 +47,8 @@ def _compiled(op: SmoothMaxPool) -> Compiled:
     usable = abs(beta) < _RANGE and abs(1 / beta) < _RANGE
     high = float(Fraction(abs(int(beta.p)), int(beta.q))) if usable else 1.0
     rest = abs(beta) - flint.fmpq(*high.as_integer_ratio()) if usable else flint.fmpq(0)
-    padding = op.padding
-    given = not isinstance(padding, str)
     core = _core.smooth_max_pool(
-        name=op.name,
-        kernel=op.kernel_size,
-        stride=op.stride,
-        before=[before for before, _ in padding] if given else [],
-        after=[after for _, after in padding] if given else [],
-        padding="given" if given else padding,
-        dilation=op.dilation,
-        ceil_mode=op.ceil_mode,
+        **window_arguments(op),
         beta_high=high,
         beta_low=float(Fraction(int(rest.p), int(rest.q))),
         negative=bool(beta < 0),
