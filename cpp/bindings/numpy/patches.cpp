@@ -77,7 +77,14 @@ nb::object pick_array(const std::string& name, Index planes, nb::handle cells, n
   return std::move(out.owner);
 }
 
-// (the output, the flat positions that are undecided as int64).
+// Flat positions as an array of int64.
+nb::object positions_of(const std::vector<Index>& found) {
+  OutputArray positions = new_output(Sizes{static_cast<Index>(found.size())}, DType::i64);
+  std::copy(found.begin(), found.end(), positions.view.as<Index>());
+  return std::move(positions.owner);
+}
+
+// (the output, the flat positions that are undecided).
 template <class Work>
 nb::tuple with_undecided(const Sizes& shape, DType dtype, const Work& work) {
   const OutputArray out = new_output(shape, dtype);
@@ -86,27 +93,43 @@ nb::tuple with_undecided(const Sizes& shape, DType dtype, const Work& work) {
     const KernelScope scope;
     undecided = work(out.view);
   }
-  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
-  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return nb::make_tuple(out.owner, positions.owner);
+  return nb::make_tuple(out.owner, positions_of(undecided));
 }
 
 nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
-    return (x.view.dtype == DType::f32 ? norm2 : norm2_values)(axes, planes_of(x.view.shape, axes), x.view, out);
+    return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out);
   });
 }
 
+// (norms, their undecided positions, a copy of the input).
+nb::tuple norm2_keep(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(x.view.shape, x.view.dtype);
+  std::vector<Index> undecided;
+  {
+    const KernelScope scope;
+    undecided = norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view, &kept.view);
+  }
+  return nb::make_tuple(out.owner, positions_of(undecided), kept.owner);
+}
+
+// (norms, their undecided positions, tangents, their undecided positions).
 nb::tuple norm2_jvp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle tangent,
                     std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray t = take_float_input(tangent, name.c_str(), "tangent");
-  return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
-    return norm2_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out);
-  });
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype), tangents = new_output(Sizes(shape), x.view.dtype);
+  std::pair<std::vector<Index>, std::vector<Index>> undecided;
+  {
+    const KernelScope scope;
+    undecided = norm2_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
+  }
+  return nb::make_tuple(out.owner, positions_of(undecided.first), tangents.owner, positions_of(undecided.second));
 }
 
 nb::tuple norm2_vjp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle cotangent) {
@@ -139,6 +162,7 @@ void register_patches(nb::module_& module) {
   module.def("place", &place_array, nb::arg("name"), nb::arg("planes"), nb::arg("values"), nb::arg("indices"),
              nb::arg("shape"));
   module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("norm2_keep", &norm2_keep, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("norm2_jvp", &norm2_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"), nb::arg("shape"));
   module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("g"));
   module.def("give_signs", &give_signs_array, nb::arg("name"), nb::arg("x"), nb::arg("values"), nb::arg("zeros"));

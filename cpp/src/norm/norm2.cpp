@@ -1,155 +1,117 @@
-#include "halfulp/norm2.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <mutex>
-#include <utility>
+// Euclidean norms and their derivatives where the quick engine does not apply.
+#include <cstring>
 
 #include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
-#include "base/row_kernels.hpp"
-#include "base/row_buffer.hpp"
-#include "patches/window_rows.hpp"
+#include "norm/pass.hpp"
+#include "norm/quick.hpp"
 
 namespace halfulp {
 namespace {
 
-class Norm2 {
- public:
-  Norm2(std::span<const PatchAxis> axes, const float* x, float* out) : axes_(axes), x_(x), out_(out) {
-    Index cells = 1;
-    for (const PatchAxis& axis : axes) {
-      plane_ *= axis.size;
-      cells *= axis.kernel;
+using namespace norms;
+
+// Rows of outputs: norms, or tangents where t is given.
+template <class T>
+std::vector<Index> output_rows(std::span<const PatchAxis> axes, Index planes, const T* x, const T* t, T* out) {
+  Undecided undecided;
+  const Index rows = Pass<T>(axes).output_rows(), plane = product(axes, &PatchAxis::size);
+  const Index n = axes.back().outputs;
+  parallel_for(planes * rows, grain_of(rows, plane), [&](Index begin, Index end) {
+    Pass<T> pass(axes);
+    std::vector<Index> unsure;
+    for (Index unit = begin; unit < end; ++unit) {
+      const Index at = unit / rows * plane, row = unit % rows;
+      T* const to = out + unit * n;
+      const auto report = [&](Index i) { unsure.push_back(unit * n + i); };
+      if (t == nullptr) pass.norm_row(x + at, row, to, report);
+      else pass.tangent_row(x + at, t + at, row, to, report);
     }
-    for (std::size_t a = 0; a + 1 < axes.size(); ++a) rows_ *= axes[a].outputs;
-    const PatchAxis& axis = axes.back();
-    // In units of 2^-53: (cells - 1) / 2 from the additions, one each from the root and from the product with
-    // 1 + error, and the square of the first, which is small.
-    const Index units = (cells + 7) / 4 + (cells >> 20);
-    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(units) * 0x1p-52};
-    // Zeros around the columns make all windows alike, unless that is far more than there are cells.
-    const Index places = std::max(axis.before + axis.size,
-                                  (axis.outputs - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
-    padded_ = places <= 4 * axis.size + 4096;
-    margin_ = padded_ ? axis.before : 0;
-    first_ = padded_length<double>(margin_);  // at a cache line
-    for (auto& columns : columns_) columns.assign(first_ + (padded_ ? places - margin_ : axis.size), 0.0);
-    sums_.resize(static_cast<std::size_t>(axis.outputs));
-  }
+    undecided.add(unsure);
+  });
+  return undecided.take();
+}
 
-  Index rows() const noexcept { return rows_; }
-
-  // One row of the outputs of a plane: columns first, then along the row. The second is done when the columns of the
-  // next row are made: loads that straddle stores wait for them, and these have then long left the store buffer.
-  void row(Index plane, Index row, std::vector<Index>& unsure) {
-    const Index size = axes_.back().size;
-    double* const columns = columns_[made_].data() + first_;
-    find_rows(row, x_ + plane * plane_);
-    const auto held = static_cast<Index>(held_.size());
-    if (held > 0) kernels_.sum_squares(held_.data(), held, columns, size);
-    else std::fill_n(columns, size, 0.0);
-    made_ = 1 - made_;
-    along(unsure);
-    pending_ = (plane * rows_ + row) * run_.outputs;
-  }
-
-  // The row whose columns were made last, if it is not done yet; columns_[made_] are those of the row before.
-  void flush(std::vector<Index>& unsure) {
-    made_ = 1 - made_;
-    along(unsure);
-  }
-
- private:
-  // The windows of the columns that wait.
-  void along(std::vector<Index>& unsure) {
-    if (pending_ < 0) return;
-    const double* const columns = columns_[made_].data() + first_;
-    const Index at = std::exchange(pending_, -1);
-    if (padded_ && kernels_.window_roots(columns - margin_, run_, sums_.data(), out_ + at)) return;
-    sum_columns(columns);
-    finish(at, unsure);
-  }
-
-  // sums_ = the sums of the columns of every window.
-  void sum_columns(const double* columns) {
-    const PatchAxis& axis = axes_.back();
-    std::fill(sums_.begin(), sums_.end(), 0.0);
-    for (Index w = 0; w < axis.kernel; ++w) {
-      const RealWindows run = real_windows(axis, w);
-      const Index from = w * axis.dilation - axis.before + run.first * axis.stride;
-      if (run.first < run.stop)
-        kernels_.add_every(columns + from, axis.stride, sums_.data() + run.first, run.stop - run.first);
+template <class T>
+std::vector<Index> planes_of_cells(std::span<const PatchAxis> axes, Index planes, const T* x, const T* g, T* out) {
+  Undecided undecided;
+  const Index plane = product(axes, &PatchAxis::size), windows = product(axes, &PatchAxis::outputs);
+  parallel_for(planes, grain_of(planes, planes * plane), [&](Index begin, Index end) {
+    Pass<T> pass(axes);
+    std::vector<Index> unsure;
+    for (Index p = begin; p < end; ++p) {
+      pass.start_plane(x + p * plane, g + p * windows);
+      for (Index row = 0; row < pass.cell_rows(); ++row)
+        pass.cotangents(x + p * plane, g + p * windows, row, out + p * plane + row * axes.back().size,
+                        [&](Index cell) { unsure.push_back(p * plane + cell); });
     }
-  }
+    undecided.add(unsure);
+  });
+  return undecided.take();
+}
 
-  // The rows of cells that a row of windows holds.
-  void find_rows(Index row, const float* plane) {
-    held_.clear();
-    const int last = static_cast<int>(axes_.size()) - 1;
-    if (last == 1) {
-      const PatchAxis& axis = axes_[0];
-      for (Index k = 0, cell = row * axis.stride - axis.before; k < axis.kernel; ++k, cell += axis.dilation)
-        if (cell >= 0 && cell < axis.size) held_.push_back(plane + cell * axes_[1].size);
-      return;
-    }
-    const Index n = axes_.back().size;
-    for_held_rows(axes_, row, [&](Index source) { held_.push_back(plane + source * n); });
+template <class F>
+std::vector<Index> for_type(DType dtype, const F& f) {
+  count_engine(Engine::norm2);
+  switch (dtype) {
+    case DType::f16: return f(Float16{});
+    case DType::bf16: return f(BFloat16{});
+    case DType::f32: return f(float{});
+    default: return f(double{});
   }
-
-  void finish(Index at, std::vector<Index>& unsure) {
-    float* const out = out_ + at;
-    for (std::size_t o = 0; o < sums_.size(); ++o, ++at) {
-      const double y = std::sqrt(sums_[o]);
-      const auto low = static_cast<float>(y * (1 - run_.error)), high = static_cast<float>(y * (1 + run_.error));
-      out[o] = low;
-      if (low == high || std::isinf(low)) continue;
-      if (std::isnan(y)) out[o] = std::numeric_limits<float>::quiet_NaN();
-      else unsure.push_back(at);
-    }
-  }
-
-  std::span<const PatchAxis> axes_;
-  const float* x_;
-  float* out_;
-  Index plane_ = 1, rows_ = 1;
-  RootRun run_;
-  bool padded_ = true;
-  Index margin_ = 0, first_ = 0;  // zeros before the columns, and where these begin
-  std::vector<const float*> held_;
-  RowBuffer<double> columns_[2];
-  std::vector<double> sums_;
-  int made_ = 0;        // where the next columns go
-  Index pending_ = -1;  // the first output of the row whose columns wait; -1: none
-  const RowKernels& kernels_ = select_row_kernels();
-};
+}
 
 }  // namespace
 
-std::vector<Index> norm2(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out) {
-  std::vector<Index> undecided;
-  if (out.count() == 0) return undecided;
-  count_engine(Engine::norm2);
-  const Index units = planes * Norm2(axes, x.as<const float>(), out.as<float>()).rows();
-  std::mutex mutex;
-  const Index grain = std::max<Index>(1, (Index{1} << 14) * units / std::max<Index>(1, x.count() + out.count()));
-  parallel_for(units, grain, [&](Index begin, Index end) {
-    Norm2 norm(axes, x.as<const float>(), out.as<float>());
-    std::vector<Index> unsure;
-    Index plane = begin / norm.rows(), row = begin % norm.rows();
-    for (Index unit = begin; unit < end; ++unit) {
-      norm.row(plane, row, unsure);
-      if (++row == norm.rows()) {
-        row = 0;
-        ++plane;
-      }
+std::vector<Index> norm2_values(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
+                                const ArrayView& out, const ArrayView* kept) {
+  const auto keep_all = [&] {
+    if (kept != nullptr && x.count() > 0)
+      std::memcpy(kept->data, x.data, static_cast<std::size_t>(x.count()) * item_size(x.dtype));
+  };
+  if (out.count() == 0 || x.dtype != DType::f32) keep_all();
+  if (out.count() == 0) return {};
+  return for_type(x.dtype, [&]<class T>(T) -> std::vector<Index> {
+    if constexpr (std::is_same_v<T, float>) {
+      std::vector<Index> undecided, none;
+      quick_outputs(axes, planes, x.as<const T>(), nullptr, out.as<T>(), nullptr,
+                    kept == nullptr ? nullptr : kept->as<T>(), undecided, none);
+      return undecided;
     }
-    norm.flush(unsure);
-    const std::lock_guard lock(mutex);
-    undecided.insert(undecided.end(), unsure.begin(), unsure.end());
+    return output_rows<T>(axes, planes, x.as<const T>(), nullptr, out.as<T>());
   });
-  return undecided;
+}
+
+std::pair<std::vector<Index>, std::vector<Index>> norm2_tangents(std::span<const PatchAxis> axes, Index planes,
+                                                                 const ArrayView& x, const ArrayView& t,
+                                                                 const ArrayView& out, const ArrayView& tangents) {
+  std::vector<Index> undecided;
+  if (out.count() == 0) return {};
+  std::vector<Index> unsure = for_type(x.dtype, [&]<class T>(T) -> std::vector<Index> {
+    const T* const cells = x.as<const T>();
+    if constexpr (std::is_same_v<T, float>) {
+      std::vector<Index> found;
+      quick_outputs(axes, planes, cells, t.as<const T>(), out.as<T>(), tangents.as<T>(), nullptr, undecided,
+                    found);
+      return found;
+    } else {
+      undecided = output_rows<T>(axes, planes, cells, nullptr, out.as<T>());
+      return output_rows<T>(axes, planes, cells, t.as<const T>(), tangents.as<T>());
+    }
+  });
+  return {std::move(undecided), std::move(unsure)};
+}
+
+std::vector<Index> norm2_cotangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
+                                    const ArrayView& g, const ArrayView& out) {
+  if (out.count() == 0) return {};
+  return for_type(x.dtype, [&]<class T>(T) -> std::vector<Index> {
+    if constexpr (std::is_same_v<T, float>) {
+      std::vector<Index> undecided;
+      if (quick_cotangents(axes, planes, x.as<const T>(), g.as<const T>(), out.as<T>(), undecided)) return undecided;
+    }
+    return planes_of_cells<T>(axes, planes, x.as<const T>(), g.as<const T>(), out.as<T>());
+  });
 }
 
 }  // namespace halfulp

@@ -9,6 +9,7 @@
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
 #include "exact/exact_sum.hpp"
+#include "exact/rounded_pair.hpp"
 #include "halfulp/parallel.hpp"
 #include "patches/patch_kernels.hpp"
 #include "patches/window_rows.hpp"
@@ -138,20 +139,6 @@ class RowSums {
   RowBuffer<float> widened_;
   const PatchKernels<T>& kernels_ = select_patch_kernels<T>();
 };
-
-// high + low rounded once: by way of a double that is odd where it is not exact, which no later rounding mistakes for a
-// tie.
-template <class T>
-T rounded_pair(double high, double low) {
-  const TwoDoubles sum = two_sum(high, low);
-  if constexpr (std::is_same_v<T, double>) {
-    return sum.high;
-  } else {
-    auto bits = std::bit_cast<std::uint64_t>(sum.high);
-    if (sum.low != 0 && (bits & 1) == 0) bits += (sum.low > 0) == (sum.high > 0) ? std::uint64_t{1} : ~std::uint64_t{0};
-    return round_to<T>(std::bit_cast<double>(bits));
-  }
-}
 
 template <class T>
 class Fold {

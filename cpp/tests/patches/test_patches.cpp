@@ -28,6 +28,10 @@ const PatchAxis kAxes[][2] = {
     {{5, 3, 1, 1, 1, 5}, {7, 2, 2, 1, 0, 3}},
     {{4, 2, 3, 2, 2, 3}, {6, 3, 1, 2, 4, 9}},
     {{1, 1, 1, 1, 0, 1}, {3, 3, 2, 1, 5, 6}},
+    {{6, 3, 2, 1, 1, 3}, {21, 3, 2, 1, 1, 11}},
+    {{5, 3, 1, 1, 1, 5}, {13, 3, 1, 1, 1, 13}},
+    {{4, 2, 2, 1, 0, 2}, {18, 2, 2, 1, 0, 9}},
+    {{40, 40, 1, 1, 0, 1}, {31, 31, 1, 1, 0, 1}},
 };
 
 // The cell that offset w of window o is, or -1.
@@ -86,7 +90,7 @@ void test_norms() {
     const Index cells = axes[0].size * axes[1].size, planes = 2, windows = axes[0].outputs * axes[1].outputs;
     std::vector<float> x(static_cast<std::size_t>(planes * cells)), out(static_cast<std::size_t>(planes * windows));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.25f;
-    norm2(axes, planes, view_of(x, DType::f32), view_of(out, DType::f32));
+    norm2_values(axes, planes, view_of(x, DType::f32), view_of(out, DType::f32));
     std::vector<double> sums(out.size(), 0.0);
     for (Index plane = 0; plane < planes; ++plane)
       entries(axes, [&](Index entry, Index cell) {
@@ -97,40 +101,45 @@ void test_norms() {
   }
 }
 
-// Norms of float64 and their derivatives against long double: at most half a unit away, and what that may be wrong by.
-void check_near(double found, long double expected) {
-  const double next = std::nextafter(std::abs(found), std::numeric_limits<double>::infinity());
+// Norms and their derivatives against long double: at most half a unit away, and what that may be wrong by.
+template <class T>
+void check_near(T found, long double expected) {
+  const T next = std::nextafter(std::abs(found), std::numeric_limits<T>::infinity());
   const long double half = (static_cast<long double>(next) - std::abs(found)) / 2;
   CHECK(std::abs(found - expected) <= half * (1 + 0x1p-6L));
 }
 
-void test_norms_of_doubles() {
+// With T = float the rows of the quick engine, with double those in pairs.
+template <class T>
+void test_norms_and_derivatives(DType dtype) {
   for (const auto& axes : kAxes) {
     const Index cells = axes[0].size * axes[1].size, windows = axes[0].outputs * axes[1].outputs;
     const auto n = static_cast<std::size_t>(cells), m = static_cast<std::size_t>(windows);
-    std::vector<double> x(n), t(n), g(m), out(m), tangent(m), cotangent(n);
+    std::vector<T> x(n), t(n), g(m), out(m), value(m), tangent(m), cotangent(n), kept(n);
     for (std::size_t i = 0; i < n; ++i) {
-      x[i] = 0.1 + static_cast<double>(i * 7 % 5);
-      t[i] = 1.0 / (3.0 + static_cast<double>(i));
+      x[i] = static_cast<T>(0.1 + static_cast<double>(i * 7 % 5));
+      t[i] = static_cast<T>(1.0 / (3.0 + static_cast<double>(i)));
     }
-    for (std::size_t i = 0; i < m; ++i) g[i] = 0.3 + static_cast<double>(i % 3);
-    CHECK(norm2_values(axes, 1, view_of(x, DType::f64), view_of(out, DType::f64)).empty());
-    const ArrayView along = view_of(t, DType::f64);
-    for (const Index i : norm2_tangents(axes, 1, view_of(x, DType::f64), along, view_of(tangent, DType::f64)))
-      CHECK(out[static_cast<std::size_t>(i)] == 0.0);  // a window without cells
-    CHECK(norm2_cotangents(axes, 1, view_of(x, DType::f64), view_of(g, DType::f64), view_of(cotangent, DType::f64))
-              .empty());
+    for (std::size_t i = 0; i < m; ++i) g[i] = static_cast<T>(0.3 + static_cast<double>(i % 3));
+    const ArrayView copy = view_of(kept, dtype);
+    CHECK(norm2_values(axes, 1, view_of(x, dtype), view_of(out, dtype), &copy).empty());
+    CHECK(kept == x);
+    const auto [undecided, tangents] = norm2_tangents(axes, 1, view_of(x, dtype), view_of(t, dtype),
+                                                      view_of(value, dtype), view_of(tangent, dtype));
+    CHECK(undecided.empty() && value == out);
+    for (const Index i : tangents) CHECK(out[static_cast<std::size_t>(i)] == 0);  // a window without cells
+    CHECK(norm2_cotangents(axes, 1, view_of(x, dtype), view_of(g, dtype), view_of(cotangent, dtype)).empty());
     std::vector<long double> squares(m, 0), products(m, 0), pulled(n, 0);
     entries(axes, [&](Index entry, Index cell) {
       if (cell < 0) return;
       const auto at = static_cast<std::size_t>(entry % windows), c = static_cast<std::size_t>(cell);
-      squares[at] += static_cast<long double>(x[c]) * x[c];
-      products[at] += static_cast<long double>(x[c]) * t[c];
+      squares[at] += static_cast<long double>(x[c]) * static_cast<long double>(x[c]);
+      products[at] += static_cast<long double>(x[c]) * static_cast<long double>(t[c]);
     });
     entries(axes, [&](Index entry, Index cell) {
       if (cell < 0) return;
       const auto at = static_cast<std::size_t>(entry % windows), c = static_cast<std::size_t>(cell);
-      pulled[c] += g[at] / std::sqrt(squares[at]) * x[c];
+      pulled[c] += static_cast<long double>(g[at]) / std::sqrt(squares[at]) * static_cast<long double>(x[c]);
     });
     for (std::size_t i = 0; i < m; ++i) {
       check_near(out[i], std::sqrt(squares[i]));
@@ -159,7 +168,8 @@ void test_place_and_pick() {
 int main() {
   test_unfold_and_fold();
   test_norms();
-  test_norms_of_doubles();
+  test_norms_and_derivatives<float>(DType::f32);
+  test_norms_and_derivatives<double>(DType::f64);
   test_place_and_pick();
   return tests::failures() == 0 ? 0 : 1;
 }

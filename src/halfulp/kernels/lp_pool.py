@@ -100,7 +100,7 @@ class Norm:
             zero = (self.y == 0) & ~self.bad
             out[zero] = 0
             found = out, np.flatnonzero(~((sure & ~self.bad) | zero))
-        return self.complete(found, lambda *at: norm(self._window(*at), self.op.p, self.target), self.shape)
+        return self.complete(found, self._exact_norm, self.shape)
 
     def _window(self, plane: int, position: int) -> list[float]:
         return self._cells(plane, self.sums.window(position))
@@ -113,14 +113,26 @@ class Norm:
     def _planes(self) -> Array:
         return np.ascontiguousarray(self.x).reshape(self.planes, self.size)
 
-    def tangents(self, t: Array) -> Array:
-        """The derivative along t."""
+    def values_and_copy(self) -> tuple[Array, Array]:
+        """The norms and a copy of x."""
+        if self.op.p != 2:
+            return self.values(), self.x.copy()
+        x = np.ascontiguousarray(self.x)
+        out, undecided, kept = _core.norm2_keep(self.op.name, self.sums.numbers, x, self.shape)
+        return self.complete((out, undecided), self._exact_norm, self.shape), kept
+
+    def _exact_norm(self, plane: int, position: int) -> float:
+        return norm(self._window(plane, position), self.op.p, self.target)
+
+    def tangents(self, t: Array) -> tuple[Array, Array]:
+        """The norms and their derivative along t."""
         along = np.ascontiguousarray(t)
         if self.op.p == 2:
             numbers, x = self.sums.numbers, np.ascontiguousarray(self.x)
-            found = _core.norm2_jvp(self.op.name, numbers, x, along, self.shape)
+            values, undecided, *rest = _core.norm2_jvp(self.op.name, numbers, x, along, self.shape)
+            value, found = self.complete((values, undecided), self._exact_norm, self.shape), tuple(rest)
         else:
-            found = self._estimated_tangents(as_doubles(along).reshape(self.flat.shape))
+            value, found = self.values(), self._estimated_tangents(as_doubles(along).reshape(self.flat.shape))
         directions = along.reshape(self.planes, self.size)
 
         def exactly(plane: int, position: int) -> float:
@@ -129,10 +141,9 @@ class Norm:
             parts = [NormTerm(value, factor, window) for value, factor in zip(window, factors, strict=True)]
             return norm_sum(parts, self.op.p, self.target, self.sums.padded(position))
 
-        return self.complete(found, exactly, self.shape)
+        return value, self.complete(found, exactly, self.shape)
 
     def _estimated_tangents(self, along: Array) -> tuple[Array, Array]:
-        self.prepare()
         with np.errstate(all="ignore"):
             terms = np.where(np.isfinite(along), along, 0.0) * self.slopes * np.sign(_plain(self.flat))
             bad = self.bad | (self.sums.push((~np.isfinite(along)).astype(np.float64)) > 0)
@@ -247,22 +258,23 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
         return tuple(_largest(op).jvp(x, _signed(op, x, t)))
     if op.p == 1:
         return _value(op, x), _sum(op, _signed(op, x, t))
-    return _value(op, x), Norm(op, x).tangents(t)
+    return Norm(op, x).tangents(t)
 
 
 def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
     """The norms, and a pullback that keeps its own copy of the input."""
     (given,) = _inputs.as_arrays(op, primals)
     assert given is not None
-    x = given.copy(order="K")
-    shape, dtype = _shape(op, x.shape), x.dtype
+    shape, dtype = _shape(op, given.shape), given.dtype
     if 1 < op.p < math.inf:
+        output, kept = Norm(op, given).values_and_copy()
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
             g = _inputs.as_cotangent(op, cotangent, shape, dtype)
-            return (Norm(op, x).cotangents(g),)
+            return (Norm(op, kept).cotangents(g),)
 
-        return _value(op, x), pullback
+        return output, pullback
+    x = given.copy(order="K")
     transpose = _largest(op).vjp(x)[1] if op.p == math.inf else _sum_pullback(op, x)
 
     def signed_pullback(cotangent: Any) -> tuple[Any, ...]:

@@ -1,22 +1,22 @@
 // Euclidean norms and their derivatives in every float type, a row at a time.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "exact/rounded_pair.hpp"
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
-#include "halfulp/engines.hpp"
 #include "halfulp/norm2.hpp"
-#include "halfulp/parallel.hpp"
 #include "norm/norm_kernels.hpp"
 #include "patches/window_rows.hpp"
 
-namespace halfulp {
-namespace {
+namespace halfulp::norms {
 
-Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
+inline Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
   Index n = 1;
   for (const PatchAxis& axis : axes) n *= axis.*field;
   return n;
@@ -77,9 +77,24 @@ class Pass {
                              row_.outputs);
   }
 
-  // All cotangents of a plane; reports (cell, flag) of those that are not decided.
+  // The same; reports the outputs that are not decided.
   template <class Report>
-  void cotangents(const T* x, const T* g, T* out, const Report& report) {
+  void tangent_row(const T* x, const T* t, Index row, T* out, const Report& report) {
+    if (!tangents(x, t, row, out)) return;
+    for (Index i = 0; i < row_.outputs; ++i) {
+      const std::uint8_t flag = flags_[static_cast<std::size_t>(i)];
+      if (flag == kUndecided ? !precise_tangent(x, t, row, i, out[i]) : flag == kZero && !whole(row, i)) report(i);
+    }
+  }
+  template <class Report>
+  void norm_row(const T* x, Index row, T* out, const Report& report) {
+    if (!norms(x, row, out)) return;
+    for (Index i = 0; i < row_.outputs; ++i)
+      if (flags_[static_cast<std::size_t>(i)] != 0 && !precise_norm(x, row, i, out[i])) report(i);
+  }
+
+  // The shares of a plane's windows, which its rows of cotangents take.
+  void start_plane(const T* x, const T* g) {
     const Index rows = output_rows();
     shares_.start(rows * row_.outputs, 0.0);
     for (Index row = 0; row < rows; ++row) {
@@ -87,23 +102,30 @@ class Pass {
       const Cell* const given = cells_of(g + row * row_.outputs, row_.outputs, first_);
       kernels_.shares(given, squares_.at(0), shares_.at(row * row_.outputs), row_.outputs);
     }
-    for (Index row = 0; row < cell_rows(); ++row) {
-      gather(row);
-      const T* const cells = x + row * row_.size;
-      const Cell* const own = cells_of(cells, row_.size, first_);
-      const bool any = kernels_.cotangents(own, gathered_.at(0), gathered_sizes_.at(0).high, cotangent_error_,
-                                           out + row * row_.size, flags_.data(), row_.size);
-      if (!any) continue;
-      for (Index i = 0; i < row_.size; ++i) {
-        const std::uint8_t flag = flags_[static_cast<std::size_t>(i)];
-        T& target = out[row * row_.size + i];
-        if (flag == kZero) target = zero(row, i, cells[i]);
-        else if (flag != 0) report(row * row_.size + i);
-      }
+  }
+
+  // Row number `row` of the cotangents of a plane, to `to`; reports the cells that are not decided.
+  template <class Report>
+  void cotangents(const T* x, const T* g, Index row, T* to, const Report& report) {
+    gather(row);
+    const T* const cells = x + row * row_.size;
+    const Cell* const own = cells_of(cells, row_.size, first_);
+    if (!kernels_.cotangents(own, gathered_.at(0), gathered_sizes_.at(0).high, cotangent_error_, to, flags_.data(),
+                             row_.size))
+      return;
+    for (Index i = 0; i < row_.size; ++i) {
+      const std::uint8_t flag = flags_[static_cast<std::size_t>(i)];
+      if (flag == kZero) to[i] = zero(row, i, cells[i]);
+      else if (flag != 0 && !precise_cotangent(x, g, row, i, to[i])) report(row * row_.size + i);
     }
   }
 
-  std::uint8_t flag(Index i) const noexcept { return flags_[static_cast<std::size_t>(i)]; }
+  // One norm in pairs of doubles; false if that does not decide it. All that follows is in float64 already.
+  bool precise_norm(const T* x, Index row, Index output, T& out) const {
+    const Sum squares = window_sum(x, x, row, output);
+    const TwoDoubles y = root(squares);
+    return squares.size > 0 && rounded(y, y.high * precise_error(cells_), out);
+  }
 
   // Whether a window has cells, all of them real.
   bool whole(Index row, Index output) const {
@@ -117,6 +139,89 @@ class Pass {
   }
 
  private:
+  // A sum of products of floats, which are exact, in a pair; and that of their magnitudes.
+  struct Sum {
+    double high = 0, low = 0, size = 0;
+    void add(double term) { add({term, 0.0}); }
+    void add(const TwoDoubles& term) {
+      const TwoDoubles sum = two_sum(high, term.high);
+      high = sum.high;
+      low += sum.low + term.low;
+      size += std::abs(term.high);
+    }
+  };
+
+  // Relative to the sum of magnitudes, for n additions: the low part, of up to n 2^-53, is rounded twice for each, the
+  // root, the quotient and the product lose less than 2^-100. Doubled, for the sizes and bounds are rounded as well.
+  static double precise_error(Index n) {
+    const auto terms = static_cast<double>(n);
+    return (4 * terms * terms + 64) * 0x1p-104;
+  }
+
+  static double double_of(T x) {
+    if constexpr (std::is_same_v<T, double>) return x;
+    else return static_cast<double>(to_float(x));
+  }
+
+  Sum window_sum(const T* a, const T* b, Index row, Index output) const {
+    Sum sum;
+    const Index start = output * row_.stride - row_.before;
+    for_held_rows(axes_, row, [&](Index source) {
+      for (Index w = 0, cell = start; w < row_.kernel; ++w, cell += row_.dilation)
+        if (cell >= 0 && cell < row_.size)
+          sum.add(double_of(a[source * row_.size + cell]) * double_of(b[source * row_.size + cell]));
+    });
+    return sum;
+  }
+
+  static TwoDoubles root(const Sum& squares) {
+    const double y = std::sqrt(squares.high);
+    return fast_two_sum(y, (std::fma(-y, y, squares.high) + squares.low) / (2 * y));
+  }
+  static TwoDoubles quotient(const TwoDoubles& a, const TwoDoubles& b) {
+    const double q = a.high / b.high;
+    return {q, ((std::fma(-q, b.high, a.high) + a.low) - q * b.low) / b.high};
+  }
+
+  // Whether all numbers within `error` of a pair round to one finite T, which is written.
+  static bool rounded(const TwoDoubles& value, double error, T& out) {
+    if constexpr (std::is_same_v<T, double>) {
+      return false;
+    } else {
+      if (!(std::abs(value.high) < 0x1p120) || !(error < 0x1p120)) return false;
+      const T low = rounded_pair<T>(value.high, value.low - error);
+      const T high = rounded_pair<T>(value.high, value.low + error);
+      if (std::bit_cast<typename format_of<T>::bits_type>(low) != std::bit_cast<typename format_of<T>::bits_type>(high))
+        return false;
+      out = low;
+      return true;
+    }
+  }
+
+  bool precise_tangent(const T* x, const T* t, Index row, Index output, T& out) const {
+    const Sum squares = window_sum(x, x, row, output), products = window_sum(x, t, row, output);
+    if (!(squares.size > 0) || !(products.size > 0)) return false;
+    const TwoDoubles y = root(squares);
+    return rounded(quotient({products.high, products.low}, y), products.size / y.high * precise_error(cells_), out);
+  }
+
+  bool precise_cotangent(const T* x, const T* g, Index row, Index cell, T& out) const {
+    Sum shares;
+    Index windows = 0;
+    for_covering_rows(axes_, row, [&](Index, Index window) {
+      for (Index w = 0; w < row_.kernel; ++w) {
+        const Index from = cell + row_.before - w * row_.dilation, o = from / row_.stride;
+        if (from < 0 || from % row_.stride != 0 || o >= row_.outputs) continue;
+        ++windows;
+        const Sum squares = window_sum(x, x, window, o);
+        if (squares.size != 0) shares.add(quotient({double_of(g[window * row_.outputs + o]), 0.0}, root(squares)));
+      }
+    });
+    const double own = double_of(x[row * row_.size + cell]), high = own * shares.high;
+    const double error = std::abs(own) * shares.size * precise_error(cells_ + windows);
+    return error > 0 && rounded({high, std::fma(own, shares.high, -high) + own * shares.low}, error, out);
+  }
+
   // n items as the kernels take them.
   const Cell* cells_of(const T* source, Index n, RowBuffer<float>& scratch) {
     if constexpr (is_half_pair<T, float>) {
@@ -264,82 +369,8 @@ class Undecided {
   std::vector<Index> found_;
 };
 
-Index grain_of(Index units, Index items) {
+inline Index grain_of(Index units, Index items) {
   return std::max<Index>(1, (Index{1} << 14) * units / std::max<Index>(1, items));
 }
 
-// Rows of outputs: norms, or tangents where t is given.
-template <class T>
-std::vector<Index> output_rows(std::span<const PatchAxis> axes, Index planes, const T* x, const T* t, T* out) {
-  Undecided undecided;
-  const Index rows = Pass<T>(axes).output_rows(), plane = product(axes, &PatchAxis::size);
-  const Index n = axes.back().outputs;
-  parallel_for(planes * rows, grain_of(rows, plane), [&](Index begin, Index end) {
-    Pass<T> pass(axes);
-    std::vector<Index> unsure;
-    for (Index unit = begin; unit < end; ++unit) {
-      const Index at = unit / rows * plane, row = unit % rows;
-      T* const to = out + unit * n;
-      if (!(t == nullptr ? pass.norms(x + at, row, to) : pass.tangents(x + at, t + at, row, to))) continue;
-      for (Index i = 0; i < n; ++i)
-        if (pass.flag(i) == kUndecided || (pass.flag(i) == kZero && !pass.whole(row, i)))
-          unsure.push_back(unit * n + i);
-    }
-    undecided.add(unsure);
-  });
-  return undecided.take();
-}
-
-template <class T>
-std::vector<Index> planes_of_cells(std::span<const PatchAxis> axes, Index planes, const T* x, const T* g, T* out) {
-  Undecided undecided;
-  const Index plane = product(axes, &PatchAxis::size), windows = product(axes, &PatchAxis::outputs);
-  parallel_for(planes, grain_of(planes, planes * plane), [&](Index begin, Index end) {
-    Pass<T> pass(axes);
-    std::vector<Index> unsure;
-    for (Index p = begin; p < end; ++p)
-      pass.cotangents(x + p * plane, g + p * windows, out + p * plane,
-                      [&](Index cell) { unsure.push_back(p * plane + cell); });
-    undecided.add(unsure);
-  });
-  return undecided.take();
-}
-
-template <class F>
-std::vector<Index> for_type(DType dtype, const F& f) {
-  count_engine(Engine::norm2);
-  switch (dtype) {
-    case DType::f16: return f(Float16{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::f32: return f(float{});
-    default: return f(double{});
-  }
-}
-
-}  // namespace
-
-std::vector<Index> norm2_values(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                const ArrayView& out) {
-  if (out.count() == 0) return {};
-  return for_type(x.dtype, [&]<class T>(T) {
-    return output_rows<T>(axes, planes, x.as<const T>(), nullptr, out.as<T>());
-  });
-}
-
-std::vector<Index> norm2_tangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& t,
-                                  const ArrayView& out) {
-  if (out.count() == 0) return {};
-  return for_type(x.dtype, [&]<class T>(T) {
-    return output_rows<T>(axes, planes, x.as<const T>(), t.as<const T>(), out.as<T>());
-  });
-}
-
-std::vector<Index> norm2_cotangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                    const ArrayView& g, const ArrayView& out) {
-  if (out.count() == 0) return {};
-  return for_type(x.dtype, [&]<class T>(T) {
-    return planes_of_cells<T>(axes, planes, x.as<const T>(), g.as<const T>(), out.as<T>());
-  });
-}
-
-}  // namespace halfulp
+}  // namespace halfulp::norms
