@@ -95,7 +95,8 @@ int tangents_of(const double* squares, const double* dots, const RootRun& run, d
     const double quotient = window_sum<Stride, Count>(dots, run.dilation, i) / y;
     const float least = static_cast<float>(quotient - bound), most = static_cast<float>(quotient + bound);
     tangents[i] = least;
-    unsure_tangent |= (std::bit_cast<std::int32_t>(least) ^ std::bit_cast<std::int32_t>(most)) | (least == most ? 0 : 1);
+    unsure_tangent |= std::bit_cast<std::int32_t>(least) ^ std::bit_cast<std::int32_t>(most);
+    unsure_tangent |= least == most ? 0 : 1;
   }
   return (unsure != 0 ? 1 : 0) | (unsure_tangent != 0 ? 2 : 0);
 }
@@ -139,8 +140,8 @@ void sum_rows(const double* const* rows, std::int64_t count, double* __restrict 
     for (std::int64_t i = 0; i < n; ++i) sums[i] += rows[row][i];
 }
 
-// Cells and sums are finite. x (sum - bound) and x (sum + bound) round to the same float, whatever the sign of x; +0 is added so that a cell that
-// is 0 has +0.
+// Cells and sums are finite. x (sum - bound) and x (sum + bound) round to the same float, whatever the sign of x; +0 is
+// added so that a cell that is 0 has +0.
 class Cotangents {
  public:
   explicit Cotangents(double bound) : bound_(splat(bound)) {}
