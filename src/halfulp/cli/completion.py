@@ -88,7 +88,8 @@ def _tables() -> tuple[dict[str, Place], dict[tuple[str, str], Place]]:
     known, places, values = _known(), {}, {}
     (commands,) = (a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
     for name, command in commands.choices.items():
-        words, files = [], False
+        words: list[str] = []
+        files = False
         for action in command._actions:
             options = [option for option in action.option_strings if option.startswith("--")]
             for argument in options or [action.dest]:

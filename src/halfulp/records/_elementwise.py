@@ -12,6 +12,7 @@ from halfulp.errors import PolicyError, ShapeError
 from halfulp.numbers import flint
 from halfulp.records._base import Operator, Shape
 from halfulp.records._declaration import Draw, declare
+from halfulp.records._elementwise_curvature import Bend, bent
 
 SIZES = {
     1: (0, 1, 2, 7, 15, 16, 17, 33, 64, 65),
@@ -87,8 +88,25 @@ def drawn(record: type[ElementwiseOperator], **choices: tuple[Any, ...]) -> Draw
 
 
 def declare_function(
-    record: type[ElementwiseOperator], curvature: Any, choices: dict[str, tuple[Any, ...]] | None = None, **more: Any
+    record: type[ElementwiseOperator],
+    second: Bend | None,
+    summary: str,
+    choices: dict[str, tuple[Any, ...]] | None = None,
+    *,
+    example: str = "np.array([-1.0, 0.0, 2.0])",
+    onnx: str = "",
+    module: str | None = None,
 ) -> None:
-    """The declaration of an elementwise function."""
-    settings: dict[str, Any] = {"kind": "smooth", "ranks": (), "planar": False, "module": None} | more
-    declare(record, curvature=curvature, draw=drawn(record, **(choices or {})), **settings)
+    """Declare an elementwise function: ``second`` is its second derivative, None if it is piecewise linear."""
+    declare(
+        record,
+        kind="selecting" if second is None else "smooth",
+        curvature="none" if second is None else bent(record.base_name, second),
+        draw=drawn(record, **(choices or {})),
+        ranks=(),
+        planar=False,
+        summary=summary,
+        examples=(example,),
+        onnx=(onnx,) if onnx else (),
+        module=module,
+    )

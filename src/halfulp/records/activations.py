@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from halfulp.errors import PolicyError
 from halfulp.records import _elementwise_curvature as bend
@@ -132,87 +131,47 @@ class Relu6(ElementwiseOperator):
         return Fraction(0), Fraction(6)
 
 
-_X = "np.array([-1.0, 0.0, 2.0])"
-_PIECES: dict[str, Any] = {"kind": "selecting", "examples": (_X,)}
-declare_function(Relu, "none", **_PIECES, module="ReLU", onnx=("Relu",), summary="x where x > 0, else 0")
+declare_function(Relu, None, "x where x > 0, else 0", module="ReLU", onnx="Relu")
 declare_function(
     LeakyRelu,
-    "none",
+    None,
+    "x where x > 0, else ``negative_slope * x``",
     {"negative_slope": (0.01, 0.25, 0.0, 2.0, -1.0)},
-    **_PIECES,
     module="LeakyReLU",
-    onnx=("LeakyRelu",),
-    summary="x where x > 0, else ``negative_slope * x``",
+    onnx="LeakyRelu",
 )
 declare_function(
-    Elu,
-    bend.bent("elu", bend.elu),
-    {"alpha": (1.0, 0.5, 2.5)},
-    examples=(_X,),
-    module="ELU",
-    onnx=("Elu",),
-    summary="x where x > 0, else ``alpha * (exp(x) - 1)``",
+    Elu, bend.elu, "x where x > 0, else ``alpha * (exp(x) - 1)``", {"alpha": (1.0, 0.5, 2.5)}, module="ELU", onnx="Elu"
 )
-declare_function(
-    Sigmoid,
-    bend.bent("sigmoid", bend.sigmoid),
-    examples=(_X,),
-    module="",
-    onnx=("Sigmoid",),
-    summary="1 / (1 + exp(-x)) of every element",
-)
-declare_function(
-    Tanh,
-    bend.bent("tanh", bend.tanh),
-    examples=(_X,),
-    module="",
-    onnx=("Tanh",),
-    summary="The hyperbolic tangent of every element",
-)
+declare_function(Sigmoid, bend.sigmoid, "1 / (1 + exp(-x)) of every element", module="", onnx="Sigmoid")
+declare_function(Tanh, bend.tanh, "The hyperbolic tangent of every element", module="", onnx="Tanh")
 declare_function(
     Softplus,
-    bend.bent("softplus", bend.softplus),
+    bend.softplus,
+    "log(1 + exp(beta * x)) / beta, and x itself where ``beta * x > threshold``",
     {"beta": (1.0, 2.0, 0.3, -1.0), "threshold": (20.0, 3.0)},
-    examples=(_X,),
     module="",
-    onnx=("Softplus",),
-    summary="log(1 + exp(beta * x)) / beta, and x itself where ``beta * x > threshold``",
+    onnx="Softplus",
 )
 declare_function(
     Gelu,
-    bend.bent("gelu", bend.gelu),
+    bend.gelu,
+    "x times the probability that a normal number is below x",
     {"approximate": ("none", "tanh")},
-    examples=(_X,),
     module="GELU",
-    onnx=("Gelu",),
-    summary="x times the probability that a normal number is below x",
+    onnx="Gelu",
 )
+declare_function(Silu, bend.silu, "x * sigmoid(x) of every element", module="SiLU")
+declare_function(Mish, bend.mish, "x * tanh(log(1 + exp(x))) of every element", module="", onnx="Mish")
 declare_function(
-    Silu, bend.bent("silu", bend.silu), examples=(_X,), module="SiLU", summary="x * sigmoid(x) of every element"
+    Hardswish, bend.hardswish, "x * (x + 3) / 6 inside (-3, 3), 0 below, x above", module="", onnx="HardSwish"
 )
-declare_function(
-    Mish,
-    bend.bent("mish", bend.mish),
-    examples=(_X,),
-    module="",
-    onnx=("Mish",),
-    summary="x * tanh(log(1 + exp(x))) of every element",
-)
-declare_function(
-    Hardswish,
-    bend.bent("hardswish", bend.hardswish),
-    examples=(_X,),
-    module="",
-    onnx=("HardSwish",),
-    summary="x * (x + 3) / 6 inside (-3, 3), 0 below, x above",
-)
-declare_function(Hardsigmoid, "none", **_PIECES, module="", summary="(x + 3) / 6 inside (-3, 3), 0 below, 1 above")
+declare_function(Hardsigmoid, None, "(x + 3) / 6 inside (-3, 3), 0 below, 1 above", module="")
 declare_function(
     Hardtanh,
-    "none",
+    None,
+    "x inside [min_val, max_val], else the nearer end",
     {"min_val": (-1.0, 0.0, -2.5), "max_val": (1.0, 6.0, 0.0)},
-    **_PIECES,
     module="",
-    summary="x inside [min_val, max_val], else the nearer end",
 )
-declare_function(Relu6, "none", **_PIECES, module="ReLU6", summary="x inside [0, 6], else the nearer end")
+declare_function(Relu6, None, "x inside [0, 6], else the nearer end", module="ReLU6")

@@ -70,67 +70,21 @@ class Pow(ElementwiseOperator):
     exponent: float
 
 
-_X = "np.array([0.25, 1.0, 4.0])"
-declare_function(
-    Exp,
-    bend.bent("exp", bend.exponential),
-    summary="e to the power of every element",
-    examples=("np.array([0.0, 1.0])",),
-    onnx=("Exp",),
-)
-declare_function(
-    Expm1,
-    bend.bent("expm1", bend.exponential),
-    summary="exp(x) - 1 of every element",
-    examples=("np.array([0.0, 1.0])",),
-)
-declare_function(
-    Log,
-    bend.bent("log", bend.logarithm),
-    summary="The natural logarithm of every element",
-    examples=(_X,),
-    onnx=("Log",),
-)
-declare_function(
-    Log1p, bend.bent("log1p", bend.logarithm), summary="log(1 + x) of every element", examples=("np.array([0.0, 1.0])",)
-)
-declare_function(
-    Sqrt,
-    bend.bent("sqrt", bend.square_root),
-    summary="The square root of every element",
-    examples=(_X,),
-    onnx=("Sqrt",),
-)
-declare_function(
-    Rsqrt, bend.bent("rsqrt", bend.inverse_square_root), summary="1 / sqrt(x) of every element", examples=(_X,)
-)
-declare_function(
-    Reciprocal,
-    bend.bent("reciprocal", bend.inverse),
-    summary="1 / x of every element",
-    examples=(_X,),
-    onnx=("Reciprocal",),
-)
-declare_function(
-    Abs,
-    "none",
-    kind="selecting",
-    summary="The absolute value of every element",
-    examples=("np.array([-2.0, 3.0])",),
-    onnx=("Abs",),
-)
-declare_function(
-    Erf,
-    bend.bent("erf", bend.error_function),
-    summary="The error function of every element",
-    examples=("np.array([0.0, 1.0])",),
-    onnx=("Erf",),
-)
+_X, _FROM_0 = "np.array([0.25, 1.0, 4.0])", "np.array([0.0, 1.0])"
+declare_function(Exp, bend.exponential, "e to the power of every element", example=_FROM_0, onnx="Exp")
+declare_function(Expm1, bend.exponential, "exp(x) - 1 of every element", example=_FROM_0)
+declare_function(Log, bend.logarithm, "The natural logarithm of every element", example=_X, onnx="Log")
+declare_function(Log1p, bend.logarithm, "log(1 + x) of every element", example=_FROM_0)
+declare_function(Sqrt, bend.square_root, "The square root of every element", example=_X, onnx="Sqrt")
+declare_function(Rsqrt, bend.inverse_square_root, "1 / sqrt(x) of every element", example=_X)
+declare_function(Reciprocal, bend.inverse, "1 / x of every element", example=_X, onnx="Reciprocal")
+declare_function(Abs, None, "The absolute value of every element", example="np.array([-2.0, 3.0])", onnx="Abs")
+declare_function(Erf, bend.error_function, "The error function of every element", example=_FROM_0, onnx="Erf")
 declare_function(
     Pow,
-    bend.bent("pow", bend.power),
+    bend.power,
+    "Every element to a fixed power",
     {"exponent": (2.0, 3.0, 0.5, -1.0, 2.5, 0.1, 0.0, 1.0, -2.0)},
-    summary="Every element to a fixed power",
-    examples=("np.array([-3.0, 0.5]), 2",),
-    onnx=("Pow",),
+    example="np.array([-3.0, 0.5]), 2",
+    onnx="Pow",
 )

@@ -2,124 +2,105 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import fields
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from halfulp import records
 from halfulp.onnx._node import Node
 from halfulp.onnx.operators import (
     arithmetic,
     comparison,
     control,
+    convolution,
     einsum,
+    elementwise,
     fourier,
     functions,
     indexing,
+    linear,
     losses,
+    lp_pool,
     making,
+    max_unpool,
     movement,
+    normalization,
+    norms,
+    pooling,
     quantized,
     recurrent,
     reduction,
     resize,
     selection,
+    shape,
+    softmax,
     trigonometry,
 )
-from halfulp.onnx.operators.convolution import conv, conv_transpose
-from halfulp.onnx.operators.elementwise import add, clip, identity, mul, relu
-from halfulp.onnx.operators.linear import gemm, matmul
-from halfulp.onnx.operators.lp_pool import global_lp_pool, lp_pool
-from halfulp.onnx.operators.max_unpool import max_unpool
-from halfulp.onnx.operators.normalization import batch_normalization
-from halfulp.onnx.operators.norms import group_normalization, instance_normalization, layer_normalization
-from halfulp.onnx.operators.pooling import average_pool, global_average_pool, global_max_pool, max_pool
-from halfulp.onnx.operators.shape import concat, constant, flatten, pad, reshape, transpose
-from halfulp.onnx.operators.softmax import log_softmax, softmax
+from halfulp.records import ELEMENTWISE, declaration_of
 
 Builder: TypeAlias = Callable[[Node], Callable[..., Any]]
 
-_MOVING: dict[str, Builder] = {
-    "Cast": making.cast,
-    "CastLike": making.cast_like,
-    "Compress": indexing.compress,
-    "ConstantOfShape": making.constant_of_shape,
-    "CumSum": making.cum_sum,
-    "DepthToSpace": movement.depth_to_space,
-    "Dropout": making.dropout,
-    "Expand": movement.expand,
-    "EyeLike": making.eye_like,
-    "Gather": indexing.gather,
-    "GatherElements": indexing.gather_elements,
-    "GatherND": indexing.gather_nd,
-    "NonZero": indexing.non_zero,
-    "OneHot": indexing.one_hot,
-    "Range": making.range_,
-    "ReverseSequence": movement.reverse_sequence,
-    "ScatterElements": indexing.scatter_elements,
-    "ScatterND": indexing.scatter_nd,
-    "Shape": making.shape,
-    "Size": movement.size_of,
-    "Slice": movement.slice_,
-    "SpaceToDepth": movement.space_to_depth,
-    "Split": movement.split,
-    "Squeeze": movement.squeeze,
-    "Tile": movement.tile,
-    "TopK": indexing.top_k,
-    "Trilu": movement.trilu,
-    "Unsqueeze": movement.unsqueeze,
-    "Where": indexing.where,
+_NAMED: dict[ModuleType, str] = {
+    arithmetic: "Div HardSigmoid LeakyRelu Mean Mod Reciprocal Sub Sum",
+    comparison: "IsInf",
+    control: "If Loop Scan",
+    convolution: "Conv ConvTranspose",
+    einsum: "Einsum",
+    elementwise: "Add Clip Identity Mul Relu",
+    fourier: "DFT STFT",
+    functions: "Elu Gelu Softplus",
+    indexing: "ArgMax ArgMin Compress Gather GatherElements GatherND "
+    "NonZero OneHot ScatterElements ScatterND TopK Where",
+    linear: "Gemm",
+    losses: "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss",
+    lp_pool: "GlobalLpPool LpPool",
+    making: "Cast CastLike ConstantOfShape CumSum Dropout EyeLike Range Shape",
+    max_unpool: "MaxUnpool",
+    movement: "DepthToSpace Expand ReverseSequence Slice SpaceToDepth Split Squeeze Tile Trilu Unsqueeze",
+    normalization: "BatchNormalization",
+    norms: "GroupNormalization InstanceNormalization LayerNormalization",
+    pooling: "AveragePool GlobalAveragePool GlobalMaxPool MaxPool",
+    quantized: "ConvInteger DequantizeLinear DynamicQuantizeLinear "
+    "MatMulInteger QLinearConv QLinearMatMul QuantizeLinear",
+    recurrent: "GRU LSTM RNN",
+    resize: "Resize Upsample",
+    selection: "BitShift Hardmax NonMaxSuppression",
+    shape: "Concat Constant Flatten Pad Reshape Transpose",
+    softmax: "LogSoftmax Softmax",
 }
-_DECIDING: dict[str, Builder] = {
+"""File -> operators whose builder has the operator's name there: ``top_k`` for TopK, ``if_`` for If."""
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _named(file: Any, name: str) -> Builder:
+    word = _WORDS.sub("_", name).lower()
+    found: Builder = getattr(file, f"{word}_", None) or getattr(file, word)
+    return found
+
+
+_MADE: dict[str, Builder] = {
+    "Abs": arithmetic.unary(np.abs, arithmetic.sign),
     "And": comparison.logic(np.logical_and),
-    "ArgMax": indexing.arg_max,
-    "ArgMin": indexing.arg_min,
+    "Ceil": arithmetic.unary(arithmetic.ceil),
+    "Cos": trigonometry.wave("cos"),
     "Equal": comparison.compare(np.equal),
+    "Floor": arithmetic.unary(arithmetic.floor),
     "Greater": comparison.compare(np.greater),
     "GreaterOrEqual": comparison.compare(np.greater_equal),
-    "If": control.if_,
-    "IsInf": comparison.is_inf,
     "IsNaN": comparison.is_nan,
     "Less": comparison.compare(np.less),
     "LessOrEqual": comparison.compare(np.less_equal),
-    "Loop": control.loop,
+    "MatMul": linear.matmul,
+    "Max": arithmetic.extreme(largest=True),
+    "Min": arithmetic.extreme(largest=False),
+    "Neg": arithmetic.unary(np.negative, lambda x: np.full(x.shape, -1)),
     "Not": comparison.logic(np.logical_not),
     "Or": comparison.logic(np.logical_or),
-    "Scan": control.scan,
-    **{
-        f"Bitwise{name}": selection.bitwise(getattr(np, f"bitwise_{name.lower()}"))
-        for name in ("And", "Or", "Xor", "Not")
-    },
-    "BitShift": selection.bit_shift,
-    "Hardmax": selection.hardmax,
-    "NonMaxSuppression": selection.non_max_suppression,
-    "Xor": comparison.logic(np.logical_xor),
-}
-_ARITHMETIC: dict[str, Builder] = {
-    "Abs": arithmetic.unary(np.abs, arithmetic.sign),
-    "Ceil": arithmetic.unary(arithmetic.ceil),
-    "Cos": trigonometry.wave("cos"),
-    "DFT": fourier.dft,
-    **{
-        name.capitalize(): trigonometry.curve(name)
-        for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
-    },
-    "Div": arithmetic.div,
-    "Einsum": einsum.einsum,
-    "Floor": arithmetic.unary(arithmetic.floor),
-    "GRU": recurrent.gru,
-    "HardSigmoid": arithmetic.hard_sigmoid,
-    "LSTM": recurrent.lstm,
-    "LeakyRelu": arithmetic.leaky_relu,
-    "Max": arithmetic.extreme(largest=True),
-    "Mean": arithmetic.mean,
-    "Min": arithmetic.extreme(largest=False),
-    "Mod": arithmetic.mod,
-    "Neg": arithmetic.unary(np.negative, lambda x: np.full(x.shape, -1)),
     "PRelu": arithmetic.prelu,
-    "RNN": recurrent.rnn,
-    "Reciprocal": arithmetic.reciprocal,
+    "Pow": functions.power,
     "ReduceL1": reduction.reduction(reduction.rows_l1),
     "ReduceL2": reduction.reduction(reduction.rows_l2),
     "ReduceLogSumExp": reduction.reduction(reduction.rows_log_sum_exp),
@@ -129,74 +110,21 @@ _ARITHMETIC: dict[str, Builder] = {
     "ReduceProd": reduction.reduction(reduction.rows_prod),
     "ReduceSum": reduction.reduction(reduction.rows_sum, since=13),
     "ReduceSumSquare": reduction.reduction(reduction.rows_sum_square),
-    "Resize": resize.resize,
     "Round": arithmetic.unary(arithmetic.rint),
     "Sign": arithmetic.unary(arithmetic.sign),
     "Sin": trigonometry.wave("sin"),
-    "STFT": fourier.stft,
-    "Sub": arithmetic.sub,
-    "Sum": arithmetic.sum_,
-    "Upsample": resize.upsample,
+    "Size": movement.size_of,
+    "Xor": comparison.logic(np.logical_xor),
 }
-_FUNCTIONS: dict[str, Builder] = {
-    "Elu": functions.elu,
-    "Erf": functions.of(records.Erf),
-    "Exp": functions.of(records.Exp),
-    "Gelu": functions.gelu,
-    "HardSwish": functions.of(records.Hardswish),
-    "Log": functions.of(records.Log),
-    "Mish": functions.of(records.Mish),
-    "Pow": functions.power,
-    "Sigmoid": functions.of(records.Sigmoid),
-    "Softplus": functions.softplus,
-    "Sqrt": functions.of(records.Sqrt),
-    "Tanh": functions.of(records.Tanh),
-}
-_QUANTIZED: dict[str, Builder] = {
-    "ConvInteger": quantized.conv_integer,
-    "DequantizeLinear": quantized.dequantize_linear,
-    "DynamicQuantizeLinear": quantized.dynamic_quantize_linear,
-    "MatMulInteger": quantized.mat_mul_integer,
-    "QLinearConv": quantized.q_linear_conv,
-    "QLinearMatMul": quantized.q_linear_mat_mul,
-    "QuantizeLinear": quantized.quantize_linear,
-}
+_CURVES = ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+_BITWISE = {f"Bitwise{name}": getattr(np, f"bitwise_{name.lower()}") for name in ("And", "Or", "Xor", "Not")}
+_DECLARED = {record: declaration_of(record).onnx for record in ELEMENTWISE if not fields(record)}
 
 OPERATORS: dict[str, Builder] = {
-    **_MOVING,
-    **_DECIDING,
-    **_ARITHMETIC,
-    **_FUNCTIONS,
-    **_QUANTIZED,
-    "Add": add,
-    "AveragePool": average_pool,
-    "BatchNormalization": batch_normalization,
-    "Clip": clip,
-    "Concat": concat,
-    "Constant": constant,
-    "Conv": conv,
-    "ConvTranspose": conv_transpose,
-    "Flatten": flatten,
-    "Gemm": gemm,
-    "GlobalAveragePool": global_average_pool,
-    "GlobalLpPool": global_lp_pool,
-    "GlobalMaxPool": global_max_pool,
-    "GroupNormalization": group_normalization,
-    "Identity": identity,
-    "InstanceNormalization": instance_normalization,
-    "LayerNormalization": layer_normalization,
-    "LogSoftmax": log_softmax,
-    "LpPool": lp_pool,
-    "MatMul": matmul,
-    "MaxPool": max_pool,
-    "MaxUnpool": max_unpool,
-    "Mul": mul,
-    "NegativeLogLikelihoodLoss": losses.negative_log_likelihood_loss,
-    "Pad": pad,
-    "Relu": relu,
-    "Reshape": reshape,
-    "Softmax": softmax,
-    "SoftmaxCrossEntropyLoss": losses.softmax_cross_entropy_loss,
-    "Transpose": transpose,
+    **{name: functions.of(record) for record, names in _DECLARED.items() for name in names},
+    **{name: _named(file, name) for file, names in _NAMED.items() for name in names.split()},
+    **{name: trigonometry.curve(name.lower()) for name in _CURVES},
+    **{name: selection.bitwise(function) for name, function in _BITWISE.items()},
+    **_MADE,
 }
-"""Operator type -> its builder."""
+"""Operator type -> its builder. A declared function of single elements needs one only for its attributes."""
