@@ -87,7 +87,7 @@ std::vector<Index> squares(const SquareProblem& problem) {
 std::vector<Index> cross_entropy(const EntropyProblem& problem) {
   if (problem.rows * problem.classes == 0) return {};
   const EntropyKernels& kernels = select_entropy_kernels();
-  const auto room = static_cast<std::size_t>(4 * problem.classes);
+  const auto room = static_cast<std::size_t>(kEntropyScratch * problem.classes + 64);
   if (problem.work == EntropyWork::cotangent)
     return in_parallel(problem.rows, problem.classes, [&](Index begin, Index end, const LossReport& report) {
       std::vector<double> scratch(room);

@@ -28,8 +28,10 @@ struct SquareKernels {
   void (*cells)(const SquareProblem& problem, Index row, Index begin, Index end, const LossReport& report);
 };
 
+constexpr Index kEntropyScratch = 7;
+
 struct EntropyKernels {
-  // Value or tangent of a row; `scratch` holds 4 * classes numbers.
+  // Value or tangent of a row; `scratch` holds kEntropyScratch * classes + 64 numbers.
   Enclosed (*row)(const EntropyProblem& problem, Index row, double* scratch, bool twice);
   // The cotangent of a row.
   void (*spread)(const EntropyProblem& problem, Index row, double* scratch, const LossReport& report);

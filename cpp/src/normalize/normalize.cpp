@@ -109,10 +109,21 @@ void ColumnBuffers::add(const ColumnBuffers& other) {
   }
 }
 
-std::vector<Index> normalize(const NormProblem& problem) {
-  if (problem.size() == 0) return {};
-  if (problem.last) return normalize_last(problem);
+std::vector<Index> normalize(const NormProblem& given) {
+  if (given.size() == 0) return {};
+  if (given.last) return normalize_last(given);
   const NormKernels& kernels = select_norm_kernels();
+  NormProblem problem = given;
+  std::vector<GroupMoments> moments;
+  if (problem.mean != nullptr && problem.joint) {  // runs do not depend on each other: in the order of memory
+    if (problem.moments == nullptr) {
+      moments.resize(static_cast<std::size_t>(problem.groups));
+      problem.moments = moments.data();
+    }
+    if (problem.moments != given.moments || !problem.moments_known) kernels.last_pivots(problem);
+    problem.moments_known = true;
+    problem.joint = false;
+  }
   const WideWeights wide(problem);
   return in_parallel(problem.group_count(), problem.cells(), [&](Index begin, Index end, const NormReport& report) {
     for (Index group = begin; group < end; ++group) kernels.group(problem, wide.weights, group, report);

@@ -15,7 +15,7 @@ std::vector<Index> softmax(const SoftmaxProblem& problem) {
   std::mutex mutex;
   const bool rows = problem.inner == 1;
   const Index tiles = (problem.inner + kSoftmaxColumns - 1) / kSoftmaxColumns;
-  const Index width = rows ? 1 : kSoftmaxColumns, spare = rows ? 2 : kSoftmaxColumns + 6;
+  const Index width = rows ? 1 : kSoftmaxColumns, spare = softmax_scratch(rows);
   const Index grain = std::max<Index>(1, (Index{1} << 12) / (problem.length * width));
   parallel_for(problem.outer * tiles, grain, [&](Index begin, Index end) {
     std::vector<double> scratch(static_cast<std::size_t>(spare * problem.length + 64));

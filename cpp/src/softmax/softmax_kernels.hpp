@@ -15,11 +15,13 @@ struct SoftmaxReport {
 // Neighbouring columns that are evaluated together: a cache line of float32.
 constexpr Index kSoftmaxColumns = 16;
 
+// Numbers of scratch for every cell of a row, and 64 more: exponentials, a row in pairs of doubles, copies as floats.
+constexpr Index softmax_scratch(bool rows) { return rows ? 4 : 5 * kSoftmaxColumns / 2 + 4; }
+
 struct SoftmaxKernels {
-  // The rows [begin, end) of problem.inner == 1; the scratch holds 2 * length + 64 numbers.
+  // The rows [begin, end) of problem.inner == 1; see softmax_scratch.
   void (*rows)(const SoftmaxProblem& problem, Index begin, Index end, double* scratch, const SoftmaxReport& report);
-  // At most kSoftmaxColumns columns from `first` on, of one outer index; the scratch holds (kSoftmaxColumns + 6) *
-  // length + 64 numbers.
+  // At most kSoftmaxColumns columns from `first` on, of one outer index.
   void (*columns)(const SoftmaxProblem& problem, Index outer, Index first, double* scratch,
                   const SoftmaxReport& report);
 };

@@ -4,34 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "normalize/kernels/decide.hpp"
+#include "softmax/kernels/rows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 constexpr double kFloor = -600.0;  // exponentials below this one are taken for zeros; the bound counts them
-
-// As decide, for a number that is known to be positive (sign > 0) or negative (sign < 0), however small.
-template <class T>
-HALFULP_ALWAYS_INLINE bool decide_signed(double y, double error, double sign, T& result) {
-  double low = y - error, high = y + error;
-  low = ((sign > 0) & !(low > 0)) ? 0.0 : low;
-  high = ((sign < 0) & !(high < 0)) ? -0.0 : high;
-  result = round_to<T>(low);
-  return same_rounding<T>(low, high) & (std::fabs(y) < std::numeric_limits<double>::infinity());
-}
-template <class T>
-bool decide_signed(Pair y, double error, double sign, T& result) {
-  if (sign == 0) return decide(y, error, result);
-  error *= 1.0 + 0x1p-40;
-  const bool wide = sizeof(T) == sizeof(double);
-  double low = wide ? y.high + (y.low - error) : rounded_to_odd(y.high, y.low - error);
-  double high = wide ? y.high + (y.low + error) : rounded_to_odd(y.high, y.low + error);
-  low = ((sign > 0) & !(low > 0)) ? 0.0 : low;
-  high = ((sign < 0) & !(high < 0)) ? -0.0 : high;
-  result = round_to<T>(low);
-  return same_rounding<T>(low, high) && std::fabs(y.high) < std::numeric_limits<double>::infinity();
-}
 
 double sign_of(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }
 
@@ -66,7 +44,7 @@ HALFULP_ALWAYS_INLINE Real summed(Index n, double& size, F&& term) {
   }
 }
 
-template <class T, class Real>
+template <class Real>
 class Row {
   using R = RealTraits<Real>;
   static constexpr double u = R::unit;
@@ -74,23 +52,24 @@ class Row {
  public:
   Row(const EntropyProblem& p, Index row, double* scratch)
       : p_(p),
+        start_(row * p.classes),
         n_(p.classes),
-        x_(static_cast<const T*>(p.x) + row * p.classes),
-        target_(p.target == nullptr ? nullptr : static_cast<const T*>(p.target) + row * p.classes),
-        t_(p.t == nullptr ? nullptr : static_cast<const T*>(p.t) + row * p.classes),
         label_(p.labels == nullptr ? 0 : p.labels[row]),
         dense_(p.target != nullptr || p.base_high != nullptr),
         high_(scratch),
         low_(scratch + p.classes),
         a_high_(scratch + 2 * p.classes),
-        a_low_(scratch + 3 * p.classes) {}
+        a_low_(scratch + 3 * p.classes),
+        x_(widened(p.x, scratch + 4 * p.classes)),
+        target_(widened(p.target, scratch + 5 * p.classes)),
+        t_(widened(p.t, scratch + 6 * p.classes)) {}
 
   // False if this kind of number cannot be trusted with this row, or if it holds what is not a number.
   bool prepare() {
     double least;
     if (!survey(least) || !(std::fabs(top_) < 0x1p1000)) return false;
     top_at_ = 0;
-    while (number(x_[top_at_]) != top_) ++top_at_;
+    while (x_[top_at_] != top_) ++top_at_;
     // A difference is rounded once, which changes its exponential by |d| units at most.
     term_ = (10 + std::fmin(top_ - least, -kFloor)) * u;
     tiny_ = static_cast<double>(n_) * 0x1p-860;
@@ -124,18 +103,18 @@ class Row {
 
   // S sum(p t) - sum(A t), of differences to the tangent at the label if that is all
   Real tangent(double& error) const {
-    const Real origin = dense_ ? real<Real>(0.0) : real<Real>(number(t_[label_]));
+    const Real origin = dense_ ? real<Real>(0.0) : real<Real>(t_[label_]);
     double size = 0, own = 0;
     Real sum = summed<Real>(n_, size, [&](Index i) {
-      return at<Real>(high_, low_, i) * (real<Real>(number(t_[i])) + negated(origin));
+      return at<Real>(high_, low_, i) * (real<Real>(t_[i]) + negated(origin));
     });
-    const Real top = real<Real>(number(t_[top_at_])) + negated(origin);
+    const Real top = real<Real>(t_[top_at_]) + negated(origin);
     sum = (sum + top) / total_;
     size = (size + size_of(top)) / size_of(total_);
     const double k = sum_error<Real>(n_) + 8 * u;
     double largest = 0;
     for (Index i = 0; i < n_; ++i) {
-      const double v = std::fabs(number(t_[i]));
+      const double v = std::fabs(t_[i]);
       largest = v > largest ? v : largest;
       if (!trusted(v)) largest = INFINITY;
     }
@@ -144,66 +123,88 @@ class Row {
     error = (size_of(s_) + s_error_) * sum_off + s_error_ * size_of(sum) + 4 * u * size_of(y);
     if (!dense_) return y;
     const Real minus = summed<Real>(n_, own, [&](Index i) {
-      return at<Real>(a_high_, a_low_, i) * real<Real>(number(t_[i]));
+      return at<Real>(a_high_, a_low_, i) * real<Real>(t_[i]);
     });
     error += own * (k + 16 * u) + 4 * u * (size_of(y) + size_of(minus));
     return y + negated(minus);
   }
 
-  // (S p - A) h in every cell; returns how many are undecided, each given to `left`.
+  // (S p - A) h in every cell; returns how many are undecided, each given to `left`, which returns 1.
   template <class F>
-  Index spread(Real h, T* out, F&& left) const {
+  Index spread(Real h, F&& left) {
+    put(high_, low_, top_at_, real<Real>(1.0));
     const Real f = s_ / total_ * h;
     const double off = term_ + total_error_ * 1.01 + 24 * u + (size_of(s_) > 0 ? s_error_ / size_of(s_) : 0.0);
     const double small = tiny_ * (size_of(s_) + s_error_) * size_of(h) * 1.01;
-    return dense_ ? spread_dense(h, f, off, small, out, left) : spread_label(h, f, off, small, out, left);
+    return dense_ ? spread_dense(h, f, off, small, left) : spread_label(h, f, off, small, left);
   }
 
  private:
-  // S p h, but for the label. The largest cell has no exponential in the table.
-  template <class F>
-  Index spread_label(Real h, Real f, double off, double small, T* out, F&& left) const {
-    const double sign = sign_of(R::high(s_)) * sign_of(R::high(h));
-    const auto plain = [&](Index i, T& result) {
-      const Real y = at<Real>(high_, low_, i) * f;
-      return decide_signed(y, size_of(y) * off + small, sign, result);
-    };
+  const double* widened(const void* data, double* to) const {
+    if (data == nullptr) return nullptr;
+    widen_to(to, p_.dtype, data, start_, n_);
+    return to;
+  }
+
+  bool decided(Index i, Real y, double error, double sign) const {
+    return decide_signed(p_.dtype, RealTraits<Pair>::from(R::high(y), R::low(y)), error, sign, p_.out, start_ + i);
+  }
+
+  // All cells, from the result of each and what bounds its error; returns how many are undecided, each given to `left`.
+  // In double, the ends take the place of low parts.
+  template <class One, class F>
+  HALFULP_ALWAYS_INLINE Index put_all(double sign, const One& one, F&& left) {
     Index unsure = 0;
-    for (Index i = 0; i < n_; ++i) unsure += plain(i, out[i]) ? 0 : 1;
-    T spare;
-    unsure -= plain(label_, spare) ? 0 : 1;
-    const bool label_sure = at_label(f, off, sign, out[label_]);
-    unsure += label_sure ? 0 : 1;
-    bool top_sure = true;
-    if (top_at_ != label_) {
-      unsure -= plain(top_at_, spare) ? 0 : 1;
-      top_sure = decide_signed(f, size_of(f) * off, sign, out[top_at_]);
-      unsure += top_sure ? 0 : 1;
+    if constexpr (sizeof(Real) == sizeof(double)) {
+      double *const lows = low_, *const highs = a_low_;
+      const double least = sign > 0 ? 0.0 : -std::numeric_limits<double>::infinity();
+      const double most = sign < 0 ? -0.0 : std::numeric_limits<double>::infinity();
+      const double zero = sign == 0 ? 0.0 : -0.0;  // without a sign, the zeros of ends are positive
+      for (Index i = 0; i < n_; ++i) {
+        double error;
+        const double y = one(i, error), low = y - error, high = y + error;
+        lows[i] = (low > least ? low : least) + zero;
+        highs[i] = (high < most ? high : most) + zero;
+      }
+      if (round_all_ends(p_.dtype, lows, highs, n_, p_.out, start_) == 0) return 0;
+      for (Index i = 0; i < n_; ++i)
+        if (!round_ends(p_.dtype, lows[i], highs[i], p_.out, start_ + i)) unsure += left(i);
+    } else {
+      for (Index i = 0; i < n_; ++i) {
+        double error;
+        const Real y = one(i, error);
+        if (!decided(i, y, error, sign)) unsure += left(i);
+      }
     }
-    if (unsure == 0) return 0;
-    for (Index i = 0; i < n_; ++i)
-      if (!(i == label_ ? label_sure : i == top_at_ ? top_sure : plain(i, spare))) left(i);
     return unsure;
   }
 
+  // S p h, but for the label.
   template <class F>
-  Index spread_dense(Real h, Real f, double off, double small, T* out, F&& left) const {
-    const double lost = small + (size_of(s_) > 0 ? 0.0 : s_error_ * size_of(h) * 1.01);
-    const auto one = [&](Index i) {
-      const Real p = (i == top_at_ ? real<Real>(1.0) : at<Real>(high_, low_, i)) * f;
-      const Real a = at<Real>(a_high_, a_low_, i) * h;
-      return decide(p + negated(a), size_of(p) * off + lost + 16 * u * size_of(a), out[i]);
+  Index spread_label(Real h, Real f, double off, double small, F&& left) {
+    const double sign = sign_of(R::high(s_)) * sign_of(R::high(h));
+    const auto one = [&](Index i, double& error) HALFULP_INLINE_LAMBDA {
+      const Real y = at<Real>(high_, low_, i) * f;
+      error = size_of(y) * off + small;
+      return y;
     };
-    Index unsure = 0;
-    for (Index i = 0; i < n_; ++i) unsure += one(i) ? 0 : 1;
-    if (unsure == 0) return 0;
-    for (Index i = 0; i < n_; ++i)
-      if (!one(i)) left(i);
-    return unsure;
+    const Index others = put_all(sign, one, [&](Index i) { return i == label_ ? Index{0} : left(i); });
+    return others + (at_label(f, off, sign) ? Index{0} : left(label_));
+  }
+
+  template <class F>
+  Index spread_dense(Real h, Real f, double off, double small, F&& left) {
+    const double lost = small + (size_of(s_) > 0 ? 0.0 : s_error_ * size_of(h) * 1.01);
+    const auto one = [&](Index i, double& error) HALFULP_INLINE_LAMBDA {
+      const Real p = at<Real>(high_, low_, i) * f, a = at<Real>(a_high_, a_low_, i) * h;
+      error = size_of(p) * off + lost + 16 * u * size_of(a);
+      return p + negated(a);
+    };
+    return put_all(0.0, one, left);
   }
 
   // S (p - 1) h = -S h (the sum of the other exponentials) / total
-  bool at_label(Real f, double off, double sign, T& result) const {
+  bool at_label(Real f, double off, double sign) const {
     Real others = rest_;
     double others_error = rest_error_;
     if (label_ != top_at_) {
@@ -212,11 +213,11 @@ class Row {
       others_error = size_of(total_) * total_error_ * 1.01 + size_of(own) * term_ + 2 * u * size_of(others);
     }
     if (n_ == 1) {
-      result = round_to<T>(0.0);
+      put_as(p_.dtype, 0.0, p_.out, start_ + label_);
       return true;
     }
     const Real y = negated(others * f);
-    return decide_signed(y, size_of(y) * off + others_error * size_of(f) * 1.01, -sign, result);
+    return decided(label_, y, size_of(y) * off + others_error * size_of(f) * 1.01, -sign);
   }
 
   // Pairs neither overflow nor lose bits within a range.
@@ -224,7 +225,7 @@ class Row {
     return sizeof(Real) == sizeof(double) || v == 0 || (std::fabs(v) > kSmallest && std::fabs(v) < kLargest);
   }
 
-  Real depth(Index i) const { return difference(top_, number(x_[i]), static_cast<Real*>(nullptr)); }
+  Real depth(Index i) const { return difference(top_, x_[i], static_cast<Real*>(nullptr)); }
 
   // The largest and the smallest cell, in 16 lanes; false if a cell is not finite.
   bool survey(double& least) {
@@ -234,9 +235,9 @@ class Row {
       leasts[l] = INFINITY;
       odd[l] = 0;
     }
-    const T* const x = x_;
+    const double* const x = x_;
     const auto look = [&](Index i, int l) {
-      const double v = number(x[i]);
+      const double v = x[i];
       tops[l] = v > tops[l] ? v : tops[l];
       leasts[l] = v < leasts[l] ? v : leasts[l];
       odd[l] += v - v;  // NaN for infinities, too
@@ -260,17 +261,17 @@ class Row {
   void exponentials() {
     if constexpr (sizeof(Real) == sizeof(double)) {
       const double top = top_;
-      const T* const x = x_;
+      const double* const x = x_;
       double* const high = high_;
       const Index n = n_;
       for (Index i = 0; i < n; ++i) {
-        const double d = number(x[i]) - top;
+        const double d = x[i] - top;
         const double e = exponential(d < kFloor ? kFloor : d);
         high[i] = d < kFloor ? 0.0 : e;
       }
     } else {
       for (Index i = 0; i < n_; ++i) {
-        const Real d = difference(number(x_[i]), top_, static_cast<Real*>(nullptr));
+        const Real d = difference(x_[i], top_, static_cast<Real*>(nullptr));
         put(high_, low_, i, d.high < kFloor ? Real{0.0, 0.0} : exponential(d));
       }
     }
@@ -302,34 +303,66 @@ class Row {
       s_error_ = 4 * u * size;
       return std::isfinite(size) && trusted(size_of(own)) && trusted(size_of(total));
     }
-    for (Index i = 0; i < n_; ++i) put(a_high_, a_low_, i, lead(i) * real<Real>(number(target_[i])) + base(i));
+    for (Index i = 0; i < n_; ++i) put(a_high_, a_low_, i, lead(i) * real<Real>(target_[i]) + base(i));
     s_ = summed<Real>(n_, size, [&](Index i) { return at<Real>(a_high_, a_low_, i); });
     bool good = true;
     for (Index i = 0; i < n_; ++i) {
-      size += std::fabs(R::high(lead(i)) * number(target_[i])) + size_of(base(i));
-      good = good && trusted(number(target_[i])) && trusted(size_of(lead(i)));
+      size += std::fabs(R::high(lead(i)) * target_[i]) + size_of(base(i));
+      good = good && trusted(target_[i]) && trusted(size_of(lead(i)));
     }
     s_error_ = size * (sum_error<Real>(n_) + 8 * u);
     return good && std::isfinite(size);
   }
 
   const EntropyProblem& p_;
-  Index n_;
-  const T *x_, *target_, *t_;
+  Index start_, n_;
   Index label_;
   bool dense_;
   double *high_, *low_, *a_high_, *a_low_;
+  const double *x_, *target_, *t_;
   double top_ = 0, term_ = 0, tiny_ = 0, rest_error_ = 0, total_error_ = 0, s_error_ = 0;
   Index top_at_ = 0;
   Real rest_{}, total_{}, s_{};
 };
 
+bool in_range(double x) { return std::fabs(x) > kSmallest && std::fabs(x) < kLargest; }
+
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-template <class T, class Real>
+// float32 with labels alone goes through the rows of softmax.
+bool plain(const EntropyProblem& p) {
+  return p.dtype == DType::f32 && p.labels != nullptr && p.base_high == nullptr && p.work != EntropyWork::tangent;
+}
+SoftmaxProblem softmax_of(const EntropyProblem& p) {
+  SoftmaxProblem rows;
+  rows.length = p.classes;
+  rows.x = p.x;
+  rows.out = p.out;
+  return rows;
+}
+
+// lead times the negative log-softmax at the label
+Enclosed plain_row(const EntropyProblem& p, Index which, double* scratch) {
+  const SoftmaxProblem rows = softmax_of(p);
+  const float* const x = static_cast<const float*>(p.x) + which * p.classes;
+  const Index label = p.labels[which];
+  RowForm f;
+  QuickRow<Kind::log_value> row(rows, x, nullptr, 0, nullptr, scratch);
+  if (!row.find(f) || !std::isfinite(row.least())) return {0, 0, kUnknown};
+  const double y = f.shift - (number(x[label]) - f.top);
+  const double error = (std::fabs(y) * f.relative + f.error) * 1.01;
+  if (!std::isfinite(y) || !std::isfinite(error)) return {0, 0, kUnknown};
+  if (p.lead_high == nullptr) return {y, 0, error};
+  const Pair product = product_of(y, p.lead_high[label]);
+  const double size = std::fabs(p.lead_high[label]);
+  if (!(size == 0 || in_range(size))) return {0, 0, kUnknown};
+  return {product.high, product.low, (error * size + std::fabs(y * p.lead_low[label])) * 1.01};
+}
+
+template <class Real>
 Enclosed row_of(const EntropyProblem& p, Index which, double* scratch) {
   if (p.labels != nullptr && p.labels[which] < 0) return {};
-  Row<T, Real> row(p, which, scratch);
+  Row<Real> row(p, which, scratch);
   if (!row.prepare()) return {0, 0, kUnknown};
   double error;
   const Real y = p.work == EntropyWork::value ? row.value(error) : row.tangent(error);
@@ -338,64 +371,79 @@ Enclosed row_of(const EntropyProblem& p, Index which, double* scratch) {
   return {R::high(y), R::low(y), good ? error * (1 + 0x1p-20) : kUnknown};
 }
 
-template <class T, class Real>
+template <class Real>
 bool spread_of(const EntropyProblem& p, Index which, double* scratch, const LossReport* report) {
-  Row<T, Real> row(p, which, scratch);
+  Row<Real> row(p, which, scratch);
   const Index start = which * p.classes;
-  T* const out = static_cast<T*>(p.out) + start;
-  const double g = number(static_cast<const T*>(p.g)[p.by_row ? which : 0]);
+  const double g = number_at(p.dtype, p.g, p.by_row ? which : 0);
   bool good = std::isfinite(g) && row.prepare();
-  if (sizeof(Real) != sizeof(double)) good = good && (g == 0 || (std::fabs(g) > kSmallest && std::fabs(g) < kLargest));
-  good = good && std::fabs(p.scale[0]) > kSmallest && std::fabs(p.scale[0]) < kLargest;
+  if (sizeof(Real) != sizeof(double)) good = good && (g == 0 || in_range(g));
+  good = good && in_range(p.scale[0]);
   if (good && g == 0) {
-    for (Index i = 0; i < p.classes; ++i) out[i] = round_to<T>(0.0);
+    for (Index i = 0; i < p.classes; ++i) put_as(p.dtype, 0.0, p.out, start + i);
     return true;
   }
+  const auto left = [&](Index i) {
+    if (report != nullptr) report->add(report->list, start + i);
+    return Index{1};
+  };
   if (!good) {
-    if (report != nullptr)
-      for (Index i = 0; i < p.classes; ++i) report->add(report->list, start + i);
+    for (Index i = 0; i < p.classes; ++i) left(i);
     return false;
   }
-  const Real h = real<Real>(g) * RealTraits<Real>::from(p.scale[0], p.scale[1]);
-  return row.spread(h, out, [&](Index i) {
-    if (report != nullptr) report->add(report->list, start + i);
-  }) == 0;
+  return row.spread(real<Real>(g) * RealTraits<Real>::from(p.scale[0], p.scale[1]), left) == 0;
 }
 
-template <class T>
-void any_spread(const EntropyProblem& p, Index which, double* scratch, const LossReport& report) {
+// S p h: the softmax of a row times a factor; at the label -S h (the sum of the others) / total. False if something is
+// undecided.
+bool plain_spread(const EntropyProblem& p, Index which, double* scratch) {
+  const SoftmaxProblem rows = softmax_of(p);
+  const Index n = p.classes, start = which * n, label = p.labels[which];
+  float* const out = static_cast<float*>(p.out) + start;
+  const Pair lead = p.lead_high == nullptr ? Pair{1.0, 0.0} : Pair{p.lead_high[label], p.lead_low[label]};
+  const double g = number(static_cast<const float*>(p.g)[p.by_row ? which : 0]);
+  const double factor = (Pair{g, 0.0} * Pair{p.scale[0], p.scale[1]} * lead).high, size = std::fabs(factor);
+  if (!(size > 0x1p-100 && size < 16)) return false;  // exponentials that are taken for zeros do not count
+  QuickRow<Kind::value> row(rows, static_cast<const float*>(p.x) + start, nullptr, start, out, scratch);
+  RowForm f;
+  if (!row.find(f) || !std::isfinite(row.least())) return false;
+  const double relative = (f.high - f.inverse) / f.inverse * 1.01 + 16 * RealTraits<double>::unit;
+  const double middle = f.inverse * factor, width = std::fabs(middle) * relative;
+  f.low = middle - width;
+  f.high = middle + width;
+  Cells undecided;
+  row.put(f, undecided);
+  for (Index c = 0; c < undecided.count; ++c)
+    if (undecided.count > Cells::capacity || undecided.at[c] != label) return false;
+  const double others = sum_without(scratch, n, label);
+  if (!(others > 0x1p-60)) return false;
+  const double y = -(others * middle), error = std::fabs(y) * (2 * relative + static_cast<double>(n) * 0x1p-90);
+  return decide_signed(p.dtype, Pair{y, 0.0}, error, factor > 0 ? -1.0 : 1.0, p.out, start + label);
+}
+
+void spread(const EntropyProblem& p, Index which, double* scratch, const LossReport& report) {
   if (p.labels != nullptr && p.labels[which] < 0) {
-    T* const out = static_cast<T*>(p.out) + which * p.classes;
-    for (Index i = 0; i < p.classes; ++i) out[i] = round_to<T>(0.0);
+    for (Index i = 0; i < p.classes; ++i) put_as(p.dtype, 0.0, p.out, which * p.classes + i);
     return;
   }
-  if constexpr (sizeof(T) < sizeof(double))
-    if (spread_of<T, double>(p, which, scratch, nullptr)) return;
-  spread_of<T, Pair>(p, which, scratch, &report);
+  if (plain(p) && plain_spread(p, which, scratch)) return;
+  if (p.dtype == DType::f64 || !spread_of<double>(p, which, scratch, nullptr))
+    spread_of<Pair>(p, which, scratch, &report);
 }
 
 Enclosed row(const EntropyProblem& problem, Index which, double* scratch, bool twice) {
-  return visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return twice ? row_of<T, Pair>(problem, which, scratch) : row_of<T, double>(problem, which, scratch);
-  });
-}
-
-void spread(const EntropyProblem& problem, Index which, double* scratch, const LossReport& report) {
-  visit_float(problem.dtype, [&](auto zero) { any_spread<decltype(zero)>(problem, which, scratch, report); });
+  if (twice) return row_of<Pair>(problem, which, scratch);
+  const bool counts = problem.labels != nullptr && problem.labels[which] >= 0;
+  return counts && plain(problem) ? plain_row(problem, which, scratch) : row_of<double>(problem, which, scratch);
 }
 
 bool finish(const EntropyProblem& problem, Index position, const Enclosed& sum) {
-  return visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (!(sum.error < kUnknown) || !std::isfinite(sum.high)) return false;
-    if (!(std::fabs(problem.scale[0]) > kSmallest && std::fabs(problem.scale[0]) < kLargest)) return false;
-    if (sum.high != 0 && !(std::fabs(sum.high) > kSmallest && std::fabs(sum.high) < kLargest)) return false;
-    const Pair scale{problem.scale[0], problem.scale[1]};
-    const Pair y = Pair{sum.high, sum.low} * scale;
-    return decide(y, sum.error * std::fabs(scale.high) * (1 + 0x1p-20) + 0x1p-95 * size_of(y),
-                  static_cast<T*>(problem.out)[position]);
-  });
+  if (!(sum.error < kUnknown) || !std::isfinite(sum.high)) return false;
+  if (!in_range(problem.scale[0]) || (sum.high != 0 && !in_range(sum.high))) return false;
+  const Pair scale{problem.scale[0], problem.scale[1]};
+  const Pair y = Pair{sum.high, sum.low} * scale;
+  const double error = sum.error * std::fabs(scale.high) * (1 + 0x1p-20) + 0x1p-95 * size_of(y);
+  return decide_as(problem.dtype, y, error, problem.out, position);
 }
 
 }  // namespace

@@ -2,142 +2,187 @@
 // pairs.
 #include "loss/loss_kernels.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
-#include "normalize/kernels/decide.hpp"
+#include "normalize/kernels/cells.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-enum class Other { own, t, minus_s, difference, by_cell, by_row };  // what b is
-
-Other other_of(const SquareProblem& p) {
-  if (p.g != nullptr) return p.g_by_row ? Other::by_row : Other::by_cell;
-  if (p.t != nullptr) return p.s != nullptr ? Other::difference : Other::t;
-  return p.s != nullptr ? Other::minus_s : Other::own;
-}
 
 HALFULP_ALWAYS_INLINE bool in_range(double x) {
   return (x == 0) | ((std::fabs(x) > kSmallest) & (std::fabs(x) < kLargest));
 }
 
-// The numbers of a row. `mean` is what is subtracted where there is no y, in two parts: a pivot and the rest.
-template <class T, class Real, bool Centred, Other other>
-struct Cells {
-  const T *x, *y, *t, *s, *g;
+HALFULP_ALWAYS_INLINE Vector<std::int64_t> in_range(const Doubles& x) {
+  const Doubles size = magnitude(x);
+  return (size == Doubles{}) | ((size > splat(kSmallest)) & (size < splat(kLargest)));
+}
+
+// x - y exactly: the difference and, where asked for, what its rounding lost.
+__attribute__((noinline)) void differences(DType dtype, const void* x, const void* y, Index start, Index n,
+                                           double* high, double* low) {
+  visit_float(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T *const a = static_cast<const T*>(x) + start, *const b = static_cast<const T*>(y) + start;
+    if (low == nullptr) {
+      for (Index i = 0; i < n; ++i) high[i] = number(a[i]) - number(b[i]);
+      return;
+    }
+    for (Index i = 0; i < n; ++i) {
+      const Pair d = difference(number(a[i]), number(b[i]), static_cast<Pair*>(nullptr));
+      high[i] = d.high;
+      low[i] = d.low;
+    }
+  });
+}
+
+// The numbers a and b of a row, some at a time. Where there is no y, the pivot is subtracted.
+class Cells {
+ public:
+  Cells(const SquareProblem& p, Index row) : p_(p), row_(row) {}
+
   double pivot = 0;
+  double a[kBlock + 24], a_low[kBlock + 24], b_own[kBlock + 24], b_low[kBlock + 24];  // no multiple of a page apart
+  const double* b = nullptr;
 
-  Cells(const SquareProblem& p, Index row)
-      : x(at(p.x, row * p.length)),
-        y(at(p.y, row * p.length)),
-        t(at(p.t, row * p.length)),
-        s(at(p.s, row * p.length)),
-        g(at(p.g, p.g_by_row ? row : row * p.length)) {}
-
-  static const T* at(const void* data, Index offset) {
-    return data == nullptr ? nullptr : static_cast<const T*>(data) + offset;
-  }
-  HALFULP_ALWAYS_INLINE Real a(Index i) const {
-    return difference(number(x[i]), Centred ? pivot : number(y[i]), static_cast<Real*>(nullptr));
-  }
-  HALFULP_ALWAYS_INLINE Real b(Index i) const {
-    if constexpr (other == Other::own) return a(i);
-    else if constexpr (other == Other::t) return real<Real>(number(t[i]));
-    else if constexpr (other == Other::minus_s) return real<Real>(-number(s[i]));
-    else if constexpr (other == Other::difference)
-      return difference(number(t[i]), number(s[i]), static_cast<Real*>(nullptr));
-    else return real<Real>(number(other == Other::by_row ? g[0] : g[i]));
-  }
-};
-
-// Partial sums of pairs: one chain of additions would wait for itself.
-struct PairLanes {
-  double high[kLanes16] = {}, low[kLanes16] = {}, size[kLanes16] = {};
-
-  HALFULP_ALWAYS_INLINE void add(const Pair& x, int l) {
-    const Pair sum = Pair{high[l], low[l]} + x;
-    high[l] = sum.high;
-    low[l] = sum.low;
-    size[l] += std::fabs(x.high);
-  }
-  void total(Pair& sum, double& sizes) const {
-    for (int l = 0; l < kLanes16; ++l) {
-      sum = sum + Pair{high[l], low[l]};
-      sizes += size[l];
+  // Of cells [at, at + n), n <= kBlock; with what the differences lost, where asked for.
+  void load(Index at, Index n, bool low, bool products) {
+    const Index start = row_ * p_.length + at;
+    const Index full = (n + kLanes16 - 1) / kLanes16 * kLanes16;  // with zeros up to there
+    const auto fill = [&](double* array) { std::fill(array + n, array + full, 0.0); };
+    if (p_.y != nullptr) {
+      differences(p_.dtype, p_.x, p_.y, start, n, a, low ? a_low : nullptr);
+    } else {
+      widen_to(a, p_.dtype, p_.x, start, n);
+      for (Index i = 0; i < n; ++i) {
+        const Pair d = difference(a[i], pivot, static_cast<Pair*>(nullptr));
+        a[i] = d.high;
+        a_low[i] = d.low;
+      }
+    }
+    fill(a);
+    fill(a_low);
+    if (!products) return;
+    b = b_own;
+    fill(b_own);
+    if (p_.g != nullptr || p_.t == nullptr || p_.s == nullptr) std::fill_n(b_low, full, 0.0);
+    else fill(b_low);
+    if (p_.g != nullptr) {
+      if (p_.g_by_row) std::fill_n(b_own, n, number_at(p_.dtype, p_.g, row_));
+      else widen_to(b_own, p_.dtype, p_.g, start, n);
+    } else if (p_.t != nullptr && p_.s != nullptr) {
+      differences(p_.dtype, p_.t, p_.s, start, n, b_own, low ? b_low : nullptr);
+    } else if (p_.t != nullptr || p_.s != nullptr) {
+      widen_to(b_own, p_.dtype, p_.t != nullptr ? p_.t : p_.s, start, n);
+      for (Index i = 0; i < n && p_.t == nullptr; ++i) b_own[i] = -b_own[i];
+    } else {
+      b = a;
+      std::copy_n(a_low, low ? n : 0, b_low);
     }
   }
+
+ private:
+  const SquareProblem& p_;
+  Index row_;
 };
 
-// Sums of a, b and a b over cells [begin, end), and of their magnitudes. Terms are rounded three times at most.
+// Sums of a, b and a b over cells [begin, end), and of their magnitudes, in 16 chains. Terms are rounded three times at
+// most.
 template <class Real>
 struct Sums {
+  static constexpr bool kPairs = sizeof(Real) != sizeof(double);
+  using In = std::conditional_t<kPairs, double, float>;
+
   Pair ab{0, 0}, a{0, 0}, b{0, 0};
   double ab_size = 0, a_size = 0, b_size = 0;
   bool good = true;
 
-  template <bool Products, bool Means, class C>
-  void add(const C& cells, Index begin, Index end) {
-    if constexpr (sizeof(Real) == sizeof(double)) {
-      for (Index from = begin; from < end; from += kBlock) {
-        const Index stop = end - from < kBlock ? end - from : kBlock, whole = stop / kLanes16 * kLanes16;
-        Lanes sums[3], sizes[3];
-        const auto one = [&](Index i, int l) {
-          const double a = cells.a(i);
-          if constexpr (Means) {
-            sums[1].lane[l] += a;
-            sizes[1].lane[l] += std::fabs(a);
-          }
-          if constexpr (Products) {
-            const double b = cells.b(i), ab = a * b;
-            sums[0].lane[l] += ab;
-            sizes[0].lane[l] += std::fabs(ab);
-            if constexpr (Means) {
-              sums[2].lane[l] += b;
-              sizes[2].lane[l] += std::fabs(b);
-            }
-          }
+  template <bool Products, bool Means>
+  void add(Cells& cells, Index begin, Index end) {
+    for (Index from = begin; from < end; from += kBlock) {
+      const Index count = end - from < kBlock ? end - from : kBlock;
+      cells.load(from, count, kPairs, Products);
+      const auto numbers = [](const double* high, const double* low) HALFULP_INLINE_LAMBDA {
+        return [=](Index at) HALFULP_INLINE_LAMBDA {
+          return PairOf<Doubles>{load(high + at), kPairs ? load(low + at) : Doubles{}};
         };
-        for (Index i = 0; i < whole; i += kLanes16)
-          for (int l = 0; l < kLanes16; ++l) one(from + i + l, l);
-        for (Index i = whole; i < stop; ++i) one(from + i, static_cast<int>(i - whole));
-        if constexpr (Products) {
-          ab = with(ab, sums[0].sum());
-          ab_size += sizes[0].sum();
-        }
-        if constexpr (Means) {
-          a = with(a, sums[1].sum());
-          a_size += sizes[1].sum();
-        }
-        if constexpr (Products && Means) {
-          b = with(b, sums[2].sum());
-          b_size += sizes[2].sum();
-        }
-      }
-    } else {
-      PairLanes products, means, others;
-      const Index whole = begin + (end - begin) / kLanes16 * kLanes16;
-      const auto one = [&](Index i, int l) {
-        const Pair own = cells.a(i);
-        int odd = in_range(own.high) ? 0 : 1;
-        if constexpr (Means) means.add(own, l);
-        if constexpr (Products) {
-          const Pair other = cells.b(i);
-          odd |= in_range(other.high) ? 0 : 1;
-          products.add(own * other, l);
-          if constexpr (Means) others.add(other, l);
-        }
-        return odd;
       };
-      int strange = 0;
-      for (Index i = begin; i < whole; i += kLanes16)
-        for (int l = 0; l < kLanes16; ++l) strange |= one(i + l, l);
-      for (Index i = whole; i < end; ++i) strange |= one(i, static_cast<int>(i - whole));
-      good = good && strange == 0;
-      products.total(ab, ab_size);
-      means.total(a, a_size);
-      others.total(b, b_size);
+      add_block<Products, Means>(count, numbers(cells.a, cells.a_low), numbers(cells.b, cells.b_low));
     }
+  }
+  // The squares of x - y, n a multiple of 16, without a copy. Only up to kBlock at a time.
+  void add_squares(const In* x, const In* y, Index n) {
+    const auto own = [=](Index at) HALFULP_INLINE_LAMBDA {
+      const Doubles a = load_doubles(x + at), b = load_doubles(y + at);
+      if constexpr (kPairs) return sum_of(a, Doubles(-b));
+      else return PairOf<Doubles>{a - b, Doubles{}};
+    };
+    for (Index from = 0; from < n; from += kBlock) {
+      const auto shifted = [=](Index at) HALFULP_INLINE_LAMBDA { return own(from + at); };
+      add_block<true, false>(n - from < kBlock ? n - from : kBlock, shifted, nullptr);
+    }
+  }
+
+ private:
+  static constexpr int kChains = kLanes16 / kWide;
+
+  // One of the three sums.
+  struct Chains {
+    Doubles high[kChains]{}, low[kChains]{}, sizes[kChains]{};
+
+    HALFULP_ALWAYS_INLINE void add(const PairOf<Doubles>& x, int chain) {
+      sizes[chain] += magnitude(x.high);
+      if constexpr (kPairs) {
+        const PairOf<Doubles> sum = PairOf<Doubles>{high[chain], low[chain]} + x;
+        high[chain] = sum.high;
+        low[chain] = sum.low;
+      } else {
+        high[chain] += x.high;
+      }
+    }
+    void total(Pair& sum, double& size) const {
+      double block = 0;
+      for (int chain = 0; chain < kChains; ++chain) {
+        if constexpr (!kPairs) block += sum_of_lanes(high[chain]);
+        for (int lane = 0; lane < kWide && kPairs; ++lane) sum = sum + Pair{high[chain][lane], low[chain][lane]};
+        size += sum_of_lanes(sizes[chain]);
+      }
+      if constexpr (!kPairs) sum = with(sum, block);
+    }
+  };
+
+  // A missing b is a.
+  template <bool Products, bool Means, class A, class B>
+  __attribute__((noinline)) void add_block(Index n, const A read_a, const B read_b) {
+    constexpr bool squares = std::is_same_v<B, std::nullptr_t>;
+    Chains products, means, others;
+    Vector<std::int64_t> trusted = ~Vector<std::int64_t>{};
+    const auto step = [&](Index at, auto chain) HALFULP_INLINE_LAMBDA {
+      const PairOf<Doubles> own = read_a(at);
+      if constexpr (kPairs) trusted &= in_range(own.high);
+      if constexpr (Means) means.add(own, chain);
+      if constexpr (Products) {
+        PairOf<Doubles> other = own;
+        if constexpr (!squares) other = read_b(at);
+        if constexpr (kPairs && !squares) trusted &= in_range(other.high);
+        if constexpr (kPairs) products.add(own * other, chain);
+        else products.add({own.high * other.high, Doubles{}}, chain);
+        if constexpr (Means) others.add(other, chain);
+      }
+    };
+    // Indices of chains that are constants keep the sums in registers.
+    const auto steps = [&]<int... C>(Index at, std::integer_sequence<int, C...>) HALFULP_INLINE_LAMBDA {
+      (step(at + C * kWide, std::integral_constant<int, C>{}), ...);
+    };
+    for (Index i = 0; i < n; i += kLanes16)  // zeros fill the last ones
+      steps(i, std::make_integer_sequence<int, kChains>{});
+    good = good && all_lanes(trusted);
+    products.total(ab, ab_size);
+    means.total(a, a_size);
+    others.total(b, b_size);
   }
 };
 
@@ -145,21 +190,29 @@ Enclosed enclosed(Pair y, double error, bool good) {
   return {y.high, y.low, good ? error * (1 + 0x1p-20) : std::numeric_limits<double>::infinity()};
 }
 
-template <class T, class Real, Other other>
+template <class Real>
 Enclosed part_of(const SquareProblem& p, Index row, Index begin, Index end) {
   Sums<Real> sums;
-  sums.template add<true, false>(Cells<T, Real, false, other>(p, row), begin, end);
-  return enclosed(sums.ab, sums.ab_size * (sum_error<Real>(end - begin) + 4 * RealTraits<Real>::unit), sums.good);
+  const Index size = end - begin;
+  using In = typename Sums<Real>::In;
+  if (p.dtype == dtype_of<In> && p.t == nullptr && p.s == nullptr) {
+    const auto at = [&](const void* x) { return static_cast<const In*>(x) + row * p.length + begin; };
+    sums.add_squares(at(p.x), at(p.y), size / kLanes16 * kLanes16);
+    begin = end - size % kLanes16;
+  }
+  Cells cells(p, row);
+  sums.template add<true, false>(cells, begin, end);
+  return enclosed(sums.ab, sums.ab_size * (sum_error<Real>(size) + 4 * RealTraits<Real>::unit), sums.good);
 }
 
 // A pivot near the mean: of the first cells, then of all.
-template <bool Products, class T, class Real, Other other>
-Sums<Real> centred_sums(Cells<T, Real, true, other>& cells, Index n) {
+template <bool Products, class Real>
+Sums<Real> centred_sums(const SquareProblem& p, Index row, Cells& cells) {
   double sum = 0;
-  const Index head = n < 64 ? n : 64;
-  for (Index i = 0; i < head; ++i) sum += number(cells.x[i]);
+  const Index n = p.length, head = n < 64 ? n : 64;
+  for (Index i = 0; i < head; ++i) sum += number_at(p.dtype, p.x, row * n + i);
   cells.pivot = static_cast<double>(static_cast<float>(sum / static_cast<double>(head)));
-  if (!std::isfinite(cells.pivot)) cells.pivot = number(cells.x[0]);
+  if (!std::isfinite(cells.pivot)) cells.pivot = number_at(p.dtype, p.x, row * n);
   Sums<Real> sums;
   for (int attempt = 0; attempt < 2; ++attempt) {
     sums = Sums<Real>();
@@ -183,10 +236,10 @@ Pair mean_of(const Sums<Real>& sums, Index n, double& error) {
 }
 
 // sum(a b) - mean(a) sum(b)
-template <class T, class Real>
+template <class Real>
 Enclosed centred_of(const SquareProblem& p, Index row) {
-  Cells<T, Real, true, Other::t> cells(p, row);
-  const Sums<Real> sums = centred_sums<true>(cells, p.length);
+  Cells cells(p, row);
+  const Sums<Real> sums = centred_sums<true, Real>(p, row, cells);
   double off;
   const Pair delta = mean_of(sums, p.length, off);
   const Pair y = sums.ab - delta * sums.b;
@@ -196,140 +249,114 @@ Enclosed centred_of(const SquareProblem& p, Index row) {
   return enclosed(y, error, sums.good);
 }
 
-// factor / divisor times a b, cell by cell.
-template <class T, class Real, bool Centred, Other other>
+// factor / divisor times a b, cell by cell, in one kind of number.
+template <class Real>
 class Each {
   using R = RealTraits<Real>;
   static constexpr double u = R::unit;
 
  public:
-  Each(const SquareProblem& p, Index row) : cells_(p, row), p_(p) {
+  Each(const SquareProblem& p, Index row, Cells& cells) : cells_(cells) {
     scale_ = real<Real>(p.factor) / real<Real>(p.divisor);
-    exact_scale_ = std::fabs(std::frexp(p.divisor, &exponent_)) == 0.5;
-    if constexpr (Centred) {
-      const Sums<Real> sums = centred_sums<false>(cells_, p.length);
-      const Pair delta = mean_of(sums, p.length, off_);
-      delta_ = R::from(delta.high, delta.low);
-      if (sizeof(Real) == sizeof(double)) off_ += std::fabs(delta.low);
-      good_ = sums.good;
-    }
+    int exponent;
+    exact_scale_ = p.y != nullptr && std::fabs(std::frexp(p.divisor, &exponent)) == 0.5;
+    if (p.y != nullptr) return;
+    const Sums<Real> sums = centred_sums<false, Real>(p, row, cells);
+    const Pair delta = mean_of(sums, p.length, off_);
+    delta_ = R::from(delta.high, delta.low);
+    if (sizeof(Real) == sizeof(double)) off_ += std::fabs(delta.low);
+    own_error_ = 2 * u;
+    good_ = sums.good;
+    pivot_ = cells.pivot;
   }
 
-  HALFULP_ALWAYS_INLINE bool one(Index i, T& result) const {
-    const Real a = cells_.a(i), b = cells_.b(i);
-    if constexpr (Centred) {
-      const Real c = a + negated(delta_);
-      const Real y = c * b * scale_;
-      const double error = (off_ + 2 * u * (size_of(a) + size_of(delta_))) * size_of(b * scale_) * 1.01 +
-                           8 * u * size_of(y);
-      return decide(y, error, result);
-    } else {
-      const Real y = a * b * scale_;
-      double error = 8 * u * size_of(y);
-      if constexpr (sizeof(Real) == sizeof(double)) {
-        const bool whole = product_of(a, b).low == 0;
-        error = (exact_scale_ & whole & exact_a(i, a) & exact_b(i, b)) ? 0.0 : error;
-      }
-      return decide(y, error, result);
+  double pivot() const { return pivot_; }
+
+  // The result of a loaded cell in pairs, and what bounds its error.
+  Pair one(Index i, double& error) const {
+    const Pair a{cells_.a[i], cells_.a_low[i]}, b{cells_.b[i], cells_.b_low[i]};
+    const Pair y = (a + -delta_) * b * scale_;
+    error = (off_ + own_error_ * (size_of(a) + size_of(delta_))) * size_of(b * scale_) * 1.01 + 8 * u * size_of(y);
+    return y;
+  }
+  // Both ends of the results of n loaded cells in double. The error is zero where all of the product is exact. With a
+  // place for floats, the ends are rounded as well; false if they differ.
+  __attribute__((noinline)) bool ends(Index n, double* lows, double* highs, float* out) const {
+    Ends<float> rounded;
+    const Doubles delta = splat(delta_), scale = splat(scale_), zero{};
+    const Doubles off = splat(off_ + own_error_ * std::fabs(delta_)), own_error = splat(own_error_);
+    const Doubles never = splat(exact_scale_ ? 0.0 : 1.0);
+    for (Index i = 0; i < n; i += kWide) {
+      const Doubles a = load(cells_.a + i), b = load(cells_.b + i);
+      const Doubles y = (a - delta) * b * scale;
+      const Doubles own = multiply_add(magnitude(a), own_error, off);
+      const Doubles error = own * magnitude(b * scale) * 1.01 + magnitude(y) * (8 * u);
+      const Doubles lost = magnitude(product_of(a, b).low) + magnitude(load(cells_.a_low + i));
+      const Doubles bound = select(lost + magnitude(load(cells_.b_low + i)) + never == zero, zero, error);
+      const Doubles low = (y - bound) + 0.0, high = (y + bound) + 0.0;  // zeros are positive
+      store(lows + i, low);
+      store(highs + i, high);
+      if (out == nullptr) continue;
+      rounded.require_finite(high);
+      if (i + kWide <= n) rounded.put(out + i, low, high);
+      else rounded.put_first(out + i, low, high, n - i);
     }
+    return out != nullptr && !rounded.differ();
   }
   // Whether pairs of doubles can be trusted with a cell.
   bool trusted(Index i) const {
-    return good_ && in_range(size_of(cells_.a(i))) && in_range(size_of(cells_.b(i))) && in_range(size_of(delta_));
+    return good_ && in_range(cells_.a[i]) && in_range(cells_.b[i]) && in_range(size_of(delta_));
   }
 
  private:
-  HALFULP_ALWAYS_INLINE bool exact_a(Index i, double a) const {
-    return lost(number(cells_.x[i]), number(cells_.y[i]), a) == 0;
-  }
-  HALFULP_ALWAYS_INLINE bool exact_b(Index i, double b) const {
-    if constexpr (other == Other::difference) return lost(number(cells_.t[i]), number(cells_.s[i]), b) == 0;
-    return true;
-  }
-  // What a - b lost in its rounding to d.
-  static HALFULP_ALWAYS_INLINE double lost(double a, double b, double d) {
-    const double from_b = d - a, from_a = d - from_b;
-    return (a - from_a) + (-b - from_b);
-  }
-
-  Cells<T, Real, Centred, other> cells_;
-  const SquareProblem& p_;
+  const Cells& cells_;
   Real scale_{}, delta_{};
-  double off_ = 0;
-  int exponent_ = 0;
+  double off_ = 0, own_error_ = 0, pivot_ = 0;
   bool exact_scale_ = false, good_ = true;
 };
 
-template <class T, bool Centred, Other other>
-void cells_of(const SquareProblem& p, Index row, Index begin, Index end, const LossReport& report) {
-  T* const out = static_cast<T*>(p.out) + row * p.length;
-  if constexpr (sizeof(T) < sizeof(double)) {
-    const Each<T, double, Centred, other> each(p, row);
-    Index unsure = 0;
-    for (Index i = begin; i < end; ++i) unsure += each.one(i, out[i]) ? 0 : 1;
-    if (unsure == 0) return;
-    const Each<T, Pair, Centred, other> again(p, row);
-    for (Index i = begin; i < end; ++i) {
-      if (each.one(i, out[i]) || (again.trusted(i) && again.one(i, out[i]))) continue;
-      report.add(report.list, row * p.length + i);
+void cells(const SquareProblem& p, Index row, Index begin, Index end, const LossReport& report) {
+  Cells numbers(p, row);
+  const bool wide = p.dtype == DType::f64;
+  std::optional<Each<double>> quick;
+  std::optional<Each<Pair>> pairs;
+  if (!wide) quick.emplace(p, row, numbers);
+  double lows[kBlock], highs[kBlock];
+  for (Index at = begin; at < end; at += kBlock) {
+    const Index count = end - at < kBlock ? end - at : kBlock, start = row * p.length + at;
+    if (!wide) {
+      numbers.pivot = quick->pivot();
+      numbers.load(at, count, true, true);
+      float* const floats = p.dtype == DType::f32 ? static_cast<float*>(p.out) + start : nullptr;
+      if (quick->ends(count, lows, highs, floats)) continue;
+      if (round_all_ends(p.dtype, lows, highs, count, p.out, start) == 0) continue;
     }
-  } else {
-    const Each<T, Pair, Centred, other> each(p, row);
-    for (Index i = begin; i < end; ++i)
-      if (!(each.trusted(i) && each.one(i, out[i]))) report.add(report.list, row * p.length + i);
-  }
-}
-
-template <class T, class Real>
-Enclosed any_part(const SquareProblem& p, Index row, Index begin, Index end) {
-  switch (other_of(p)) {
-    case Other::t: return part_of<T, Real, Other::t>(p, row, begin, end);
-    case Other::minus_s: return part_of<T, Real, Other::minus_s>(p, row, begin, end);
-    case Other::difference: return part_of<T, Real, Other::difference>(p, row, begin, end);
-    default: return part_of<T, Real, Other::own>(p, row, begin, end);
-  }
-}
-
-template <class T>
-void any_cells(const SquareProblem& p, Index row, Index begin, Index end, const LossReport& report) {
-  if (p.y == nullptr) return cells_of<T, true, Other::by_row>(p, row, begin, end, report);
-  switch (other_of(p)) {
-    case Other::t: return cells_of<T, false, Other::t>(p, row, begin, end, report);
-    case Other::minus_s: return cells_of<T, false, Other::minus_s>(p, row, begin, end, report);
-    case Other::difference: return cells_of<T, false, Other::difference>(p, row, begin, end, report);
-    case Other::by_cell: return cells_of<T, false, Other::by_cell>(p, row, begin, end, report);
-    case Other::by_row: return cells_of<T, false, Other::by_row>(p, row, begin, end, report);
-    default: return cells_of<T, false, Other::own>(p, row, begin, end, report);
+    if (!pairs) pairs.emplace(p, row, numbers);
+    numbers.pivot = pairs->pivot();
+    numbers.load(at, count, true, true);
+    for (Index i = 0; i < count; ++i) {
+      if (!wide && round_ends(p.dtype, lows[i], highs[i], p.out, start + i)) continue;
+      double error;
+      const Pair y = pairs->one(i, error);
+      if (!pairs->trusted(i) || !decide_as(p.dtype, y, error, p.out, start + i)) report.add(report.list, start + i);
+    }
   }
 }
 
 Enclosed part(const SquareProblem& problem, Index row, Index begin, Index end, bool twice) {
-  return visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return twice ? any_part<T, Pair>(problem, row, begin, end) : any_part<T, double>(problem, row, begin, end);
-  });
+  return twice ? part_of<Pair>(problem, row, begin, end) : part_of<double>(problem, row, begin, end);
 }
 
 Enclosed centred(const SquareProblem& problem, Index row, bool twice) {
-  return visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return twice ? centred_of<T, Pair>(problem, row) : centred_of<T, double>(problem, row);
-  });
+  return twice ? centred_of<Pair>(problem, row) : centred_of<double>(problem, row);
 }
 
 bool finish(const SquareProblem& problem, Index row, const Enclosed& sum) {
-  return visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (!std::isfinite(sum.high) || !std::isfinite(sum.error) || !in_range(sum.high)) return false;
-    const double scale = std::fabs(problem.factor / problem.divisor);
-    const Pair y = Pair{sum.high, sum.low} * Pair{problem.factor, 0.0} / Pair{problem.divisor, 0.0};
-    const double error = sum.error * scale * (1 + 0x1p-20) + 0x1p-96 * size_of(y);
-    return decide(y, error, static_cast<T*>(problem.out)[row]);
-  });
-}
-
-void cells(const SquareProblem& problem, Index row, Index begin, Index end, const LossReport& report) {
-  visit_float(problem.dtype, [&](auto zero) { any_cells<decltype(zero)>(problem, row, begin, end, report); });
+  if (!std::isfinite(sum.high) || !std::isfinite(sum.error) || !in_range(sum.high)) return false;
+  const double scale = std::fabs(problem.factor / problem.divisor);
+  const Pair y = Pair{sum.high, sum.low} * Pair{problem.factor, 0.0} / Pair{problem.divisor, 0.0};
+  const double error = sum.error * scale * (1 + 0x1p-20) + 0x1p-96 * size_of(y);
+  return decide_as(problem.dtype, y, error, problem.out, row);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // channels-last images and of plain rows), and the weights of layer norm. For kernels only.
 #pragma once
 
+#include <vector>
+
 #include "normalize/kernels/planes.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -21,15 +23,38 @@ HALFULP_ALWAYS_INLINE void add_to(double* high, double* low, const Doubles& bloc
   store(low, total.low);
 }
 
+// Some rows of an array as floats.
+class FloatRows {
+ public:
+  FloatRows(DType dtype, const void* data, Index width, Index most)
+      : dtype_(dtype), data_(data), width_(width), copy_(data != nullptr && is_half(dtype) ? most * width : 0) {}
+
+  const float* from(Index row, Index stop) {
+    if (copy_.empty()) return static_cast<const float*>(data_) + row * width_;
+    widen_to(copy_.data(), dtype_, data_, row * width_, (stop - row) * width_);
+    return copy_.data();
+  }
+  // For results: as many floats, where the type has none.
+  float* scratch() { return copy_.empty() ? nullptr : copy_.data(); }
+
+ private:
+  DType dtype_;
+  const void* data_;
+  Index width_;
+  std::vector<float> copy_;
+};
+
 // Rows that are added in two chains before they are added to pairs.
 constexpr Index kSumRows = 2 * kSteps;
 
-template <class T, bool Projections>
+template <bool Projections>
 void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums) {
-  const T *x = static_cast<const T*>(p.x), *t = static_cast<const T*>(p.t);
   const Index width = p.groups;
+  FloatRows cells(p.dtype, p.x, width, kSumRows), tangents(p.dtype, Projections ? p.t : nullptr, width, kSumRows);
   for (Index row = begin; row < end; row += kSumRows) {
     const Index stop = row + kSumRows < end ? row + kSumRows : end;
+    const float* const x = cells.from(row, stop);
+    const float* const t = Projections ? tangents.from(row, stop) : nullptr;
     each_columns(width, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
       const Doubles pivot = load(sums.pivot + j);
       Doubles first[2]{}, second[2]{}, hh[2]{}, cc[2]{};
@@ -48,12 +73,12 @@ void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums
           second[chain] = multiply_add(c, c, second[chain]);
         }
       };
-      Index r = row;
-      for (; r + 2 <= stop; r += 2) {
+      Index r = 0;
+      for (; r + 2 <= stop - row; r += 2) {
         add(r * width + j, 0);
         add((r + 1) * width + j, 1);
       }
-      if (r < stop) add(r * width + j, 0);
+      if (r < stop - row) add(r * width + j, 0);
       add_to(sums.first + j, sums.first_low + j, Doubles(first[0] + first[1]));
       add_to(sums.second + j, sums.second_low + j, Doubles(second[0] + second[1]));
       const Doubles* const most = Projections ? hh : second;
@@ -67,9 +92,9 @@ void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums
 }
 
 // Layer norm, n = c r - delta r: the sums of g and g n over some rows.
-template <class T>
-void add_rows_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums) {
-  const T *x = static_cast<const T*>(p.x), *g = static_cast<const T*>(p.t);
+inline void add_rows_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums) {
+  FloatRows cells(p.dtype, p.x, p.inner, kRowBlock), cotangents(p.dtype, p.t, p.inner, kRowBlock);
+  const float *const x = cells.from(begin, end), *const g = cotangents.from(begin, end);
   double pivot[kRowBlock], scale[kRowBlock], shift[kRowBlock];
   const Index rows = end - begin;
   for (Index r = 0; r < rows; ++r) {
@@ -81,7 +106,7 @@ void add_rows_of(const NormProblem& p, Index begin, Index end, const ColumnSums&
   each_columns(p.inner, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
     Doubles first{}, second{}, gg{}, nn{};
     for (Index r = 0; r < rows; ++r) {
-      const Index at = (begin + r) * p.inner + j;
+      const Index at = r * p.inner + j;
       const Doubles c = read(x + at, 0.0) - splat(pivot[r]), h = read(g + at, 0.0);
       const Doubles n = multiply_add(c, splat(scale[r]), splat(shift[r]));
       first += h;
@@ -98,9 +123,8 @@ void add_rows_of(const NormProblem& p, Index begin, Index end, const ColumnSums&
 
 // The cotangents of layer norm's weights. With the largest errors of all rows, |error of n| <= |n| relative + shift;
 // sums of products are bounded by Cauchy and Schwarz.
-template <class T>
-void cell_weights_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums, const NormReport& weights,
-                     const NormReport& biases) {
+inline void cell_weights_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums,
+                            const NormReport& weights, const NormReport& biases) {
   double relative = 0, shift = 0, good = 1;
   const Index rows = p.group_count();
   for (Index r = 0; r < rows; ++r) {
@@ -116,20 +140,19 @@ void cell_weights_of(const NormProblem& p, Index begin, Index end, const ColumnS
     const double sizes = std::sqrt(gg * n), products = std::sqrt(gg * nn);
     if (p.weight_out != nullptr) {
       const double error = (products * (relative + k) + sizes * shift) * 1.01;
-      T& out = static_cast<T*>(p.weight_out)[j];
-      if (good == 0 || !decide(sums.second[j] + sums.second_low[j], error, out)) weights.add(weights.list, j);
+      const double y = sums.second[j] + sums.second_low[j];
+      if (good == 0 || !decide_as(p.dtype, y, error, p.weight_out, j)) weights.add(weights.list, j);
     }
     if (p.bias_out != nullptr) {
-      T& out = static_cast<T*>(p.bias_out)[j];
-      if (!decide(sums.first[j] + sums.first_low[j], sizes * k, out)) biases.add(biases.list, j);
+      const double y = sums.first[j] + sums.first_low[j];
+      if (!decide_as(p.dtype, y, sizes * k, p.bias_out, j)) biases.add(biases.list, j);
     }
   }
 }
 
 // The same of channels, whose sums are in problem.sums, one for each group and channel.
-template <class T>
-void channel_weights_of(const NormProblem& p, Index begin, Index end, const NormReport& weights,
-                        const NormReport& biases) {
+inline void channel_weights_of(const NormProblem& p, Index begin, Index end, const NormReport& weights,
+                               const NormReport& biases) {
   const double k = kProjectionError * (1 + 0x1p-18), n = static_cast<double>(p.cells());
   const double length = n / static_cast<double>(p.channels);
   for (Index weight = begin; weight < end; ++weight) {
@@ -151,19 +174,17 @@ void channel_weights_of(const NormProblem& p, Index begin, Index end, const Norm
       good *= m.good;
     }
     if (p.weight_out != nullptr) {
-      T& out = static_cast<T*>(p.weight_out)[weight];
-      const double y = sum.high + sum.low;
-      if (good == 0 || !decide(y, error + 4 * kUnit * std::fabs(y), out)) weights.add(weights.list, weight);
+      const double y = sum.high + sum.low, off = error + 4 * kUnit * std::fabs(y);
+      if (good == 0 || !decide_as(p.dtype, y, off, p.weight_out, weight)) weights.add(weights.list, weight);
     }
     if (p.bias_out != nullptr) {
-      T& out = static_cast<T*>(p.bias_out)[weight];
-      if (!decide(plain.high + plain.low, plain_error * 1.01, out)) biases.add(biases.list, weight);
+      const double y = plain.high + plain.low;
+      if (!decide_as(p.dtype, y, plain_error * 1.01, p.bias_out, weight)) biases.add(biases.list, weight);
     }
   }
 }
 
 // Groups along the last axis: their forms, one array for each coefficient.
-template <class T>
 struct LastForms {
   const NormProblem& p;
   Index padded;
@@ -194,8 +215,8 @@ struct LastForms {
 
   Form form(Index j) const {
     const GroupMoments& m = p.moments[j];
-    const double w = or_else<T>(p.weight, j, 1.0), n = static_cast<double>(p.cells());
-    if (p.work == NormWork::value) return value_form(m, w, or_else<T>(p.bias, j, 0.0));
+    const double w = number_or(p.dtype, p.weight, j, 1.0), n = static_cast<double>(p.cells());
+    if (p.work == NormWork::value) return value_form(m, w, number_or(p.dtype, p.bias, j, 0.0));
     GroupSums sums{};
     bool still = p.t == nullptr;
     if (p.t != nullptr && p.mean == nullptr) {
@@ -210,7 +231,7 @@ struct LastForms {
     Form f = derivative_form(own, sums, n);
     if (still) f.along = f.along_error = 0;
     if (p.work == NormWork::tangent)
-      return tangent_form(f, w, or_else<T>(p.d_weight, j, 0.0), or_else<T>(p.d_bias, j, 0.0));
+      return tangent_form(f, w, number_or(p.dtype, p.d_weight, j, 0.0), number_or(p.dtype, p.d_bias, j, 0.0));
     const Form scaled = tangent_form(f, w, 0.0, 0.0);
     f.along = scaled.along;
     f.along_error = scaled.along_error;
@@ -218,95 +239,110 @@ struct LastForms {
   }
 
   bool equal_column(Index j) const {
-    const T* t = static_cast<const T*>(p.t) + j;
-    const double first = number(t[0]);
+    const double first = number_at(p.dtype, p.t, j);
     for (Index r = 0; r < p.cells(); ++r)
-      if (number(t[r * p.groups]) != first) return false;
+      if (number_at(p.dtype, p.t, r * p.groups + j) != first) return false;
     return std::isfinite(first);
   }
 };
 
-template <class T, bool bounded, bool with_cells, bool with_tangents>
+template <bool with_cells, bool with_tangents>
 class LastRows {
+  static constexpr Index kTall = 32;
+
  public:
-  LastRows(const NormProblem& p, const LastForms<T>& f, const NormReport& report) : p_(p), f_(f), report_(report) {}
+  LastRows(const NormProblem& p, const LastForms& f, const NormReport& report)
+      : p_(p),
+        f_(f),
+        report_(report),
+        cells_(p.dtype, with_cells ? p.x : nullptr, p.groups, kTall),
+        tangents_(p.dtype, with_tangents ? p.t : nullptr, p.groups, kTall),
+        results_(p.dtype, p.out, p.groups, kTall) {}
 
   void all(Index begin, Index end) {
-    constexpr Index tall = 32;
-    const Index width = p_.groups;
-    const T *const x = static_cast<const T*>(p_.x), *const tangents = static_cast<const T*>(p_.t);
-    T* const target = static_cast<T*>(p_.out);
-    for (Index row = begin; row < end; row += tall) {
-      const Index stop = row + tall < end ? row + tall : end;
-      each_columns(width, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
-        const Doubles pivot = load(f_.pivot + j), across = load(f_.across + j), along = load(f_.along + j);
-        const Doubles constant = load(f_.constant + j), bound = load(f_.bound + j);
-        const Doubles across_error = load(f_.across_error + j), along_error = load(f_.along_error + j);
-        Ends<T> ends;
-        for (Index r = row; r < stop; ++r) {
-          const Index at = r * width + j;
-          Doubles y = constant, error = bound;
-          if constexpr (with_cells) prefetch_line(x + at + tall * width);
-          if constexpr (with_tangents) prefetch_line(tangents + at + tall * width);
-          if constexpr (with_cells) {
-            const Doubles c = read(x + at, 0.0) - pivot;
-            y = multiply_add(c, across, y);
-            if constexpr (!bounded) error = multiply_add(magnitude(c), across_error, error);
-          }
-          if constexpr (with_tangents) {
-            const Doubles t = read(tangents + at, 0.0);
-            y = multiply_add(t, along, y);
-            if constexpr (!bounded) error = multiply_add(magnitude(t), along_error, error);
-          }
-          if constexpr (!bounded) ends.require_finite(y);
-          T* const out = target + at;
-          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(read)>, WholeVector>)
-            ends.put_first(out, Doubles(y - error), Doubles(y + error), read.count());
-          else if constexpr (bounded) ends.put_within(out, y, error);
-          else ends.put(out, Doubles(y - error), Doubles(y + error));
-        }
-        if (ends.differ()) check(row, stop, j, read.count());
-      });
-    }
+    for (Index row = begin; row < end; row += kTall) band(row, row + kTall < end ? row + kTall : end);
   }
 
  private:
-  __attribute__((noinline)) void check(Index row, Index stop, Index first, Index count) {
-    for (Index r = row; r < stop; ++r)
-      for (Index j = first; j < first + count; ++j) {
-        const Index at = r * p_.groups + j;
-        double y = f_.constant[j], error = f_.constant_error[j];
+  void band(Index row, Index stop) {
+    const Index width = p_.groups, rows = stop - row;
+    const float* const x = with_cells ? cells_.from(row, stop) : nullptr;
+    const float* const tangents = with_tangents ? tangents_.from(row, stop) : nullptr;
+    const bool half = is_half(p_.dtype);
+    float* const out = half ? results_.scratch() : static_cast<float*>(p_.out) + row * width;
+    double x_most = 0, t_most = 0;
+    const bool given = p_.mean != nullptr;
+    if (given) {  // nobody has looked at the cells yet
+      if (with_cells) x_most = largest_magnitude(x, rows * width);
+      if (with_tangents) t_most = largest_magnitude(tangents, rows * width);
+      if (!std::isfinite(x_most + t_most)) return check(row, stop, 0, width);
+    }
+    each_columns(width, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
+      const Doubles pivot = load(f_.pivot + j), across = load(f_.across + j), along = load(f_.along + j);
+      const Doubles constant = load(f_.constant + j);
+      Doubles bound = load(f_.bound + j);
+      if (given) {
+        const Doubles c_most = splat(x_most) + magnitude(pivot);
+        bound = multiply_add(c_most, load(f_.across_error + j), bound);
+        bound = max_first(multiply_add(splat(t_most), load(f_.along_error + j), bound), splat(0x1p-150));
+      }
+      Ends<float> ends;
+      for (Index at = j; at < rows * width; at += width) {
+        Doubles y = constant;
         if constexpr (with_cells) {
-          const double c = number(static_cast<const T*>(p_.x)[at]) - f_.pivot[j];
-          y = multiply_add(c, f_.across[j], y);
-          error += std::fabs(c) * f_.across_error[j];
+          prefetch_line(x + at + kTall * width);
+          y = multiply_add(Doubles(read(x + at, 0.0) - pivot), across, y);
         }
         if constexpr (with_tangents) {
-          const double t = number(static_cast<const T*>(p_.t)[at]);
-          y = multiply_add(t, f_.along[j], y);
-          error += std::fabs(t) * f_.along_error[j];
+          prefetch_line(tangents + at + kTall * width);
+          y = multiply_add(read(tangents + at, 0.0), along, y);
         }
-        if (!decide(y, error, static_cast<T*>(p_.out)[at])) report_.add(report_.list, at);
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(read)>, WholeVector>)
+          ends.put_within(out + at, y, bound);
+        else ends.put_first(out + at, Doubles(y - bound), Doubles(y + bound), read.count());
       }
+      if (!ends.differ()) return;
+      if (!half) return check(row, stop, j, read.count());
+      for (Index r = 0; r < rows; ++r)
+        for (Index i = 0; i < read.count(); ++i) out[r * width + j + i] = undecided_float(p_.dtype);
+    });
+    if (half)
+      narrow_floats(p_.dtype, out, rows * width, p_.out, row * width,
+                    [&](Index i) { one(row * width + i, i % width); });
+  }
+
+  __attribute__((noinline)) void check(Index row, Index stop, Index first, Index count) {
+    for (Index r = row; r < stop; ++r)
+      for (Index j = first; j < first + count; ++j) one(r * p_.groups + j, j);
+  }
+  void one(Index at, Index j) {
+    double y = f_.constant[j], error = f_.constant_error[j];
+    if constexpr (with_cells) {
+      const double c = number_at(p_.dtype, p_.x, at) - f_.pivot[j];
+      y = multiply_add(c, f_.across[j], y);
+      error += std::fabs(c) * f_.across_error[j];
+    }
+    if constexpr (with_tangents) {
+      const double t = number_at(p_.dtype, p_.t, at);
+      y = multiply_add(t, f_.along[j], y);
+      error += std::fabs(t) * f_.along_error[j];
+    }
+    if (!decide_as(p_.dtype, y, error, p_.out, at)) report_.add(report_.list, at);
   }
 
   const NormProblem& p_;
-  const LastForms<T>& f_;
+  const LastForms& f_;
   const NormReport& report_;
+  FloatRows cells_, tangents_, results_;
 };
 
-template <class T>
-void last_outputs_of(const NormProblem& p, double* forms, Index begin, Index end, const NormReport& report) {
-  const LastForms<T> f{p, padded_width(p.groups), forms};
-  const bool given = p.mean != nullptr;
-  if (p.work == NormWork::value) {
-    if (given) return LastRows<T, false, true, false>(p, f, report).all(begin, end);
-    return LastRows<T, true, true, false>(p, f, report).all(begin, end);
-  }
-  if (given && p.work == NormWork::cotangent) return LastRows<T, false, false, true>(p, f, report).all(begin, end);
-  if (p.t == nullptr) return LastRows<T, false, true, false>(p, f, report).all(begin, end);
-  if (given) return LastRows<T, false, true, true>(p, f, report).all(begin, end);
-  LastRows<T, true, true, true>(p, f, report).all(begin, end);
+inline void last_outputs_of(const NormProblem& p, double* forms, Index begin, Index end, const NormReport& report) {
+  const LastForms f{p, padded_width(p.groups), forms};
+  const bool cells = p.work != NormWork::cotangent || p.mean == nullptr;
+  const bool tangents = p.work != NormWork::value && p.t != nullptr;
+  if (!tangents) return LastRows<true, false>(p, f, report).all(begin, end);
+  if (!cells) return LastRows<false, true>(p, f, report).all(begin, end);
+  LastRows<true, true>(p, f, report).all(begin, end);
 }
 
 }  // namespace

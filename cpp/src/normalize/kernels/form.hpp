@@ -8,11 +8,6 @@ namespace {
 
 constexpr double kUnit = 0x1p-53;
 
-template <class T>
-double or_else(const void* array, Index i, double otherwise) {
-  return array == nullptr ? otherwise : number(static_cast<const T*>(array)[i]);
-}
-
 // 1 / sqrt(whole), whole being off by `error`.
 inline void finish_scale(GroupMoments& m, double whole, double error) {
   const double relative = error / whole + 4 * kUnit;
@@ -22,12 +17,11 @@ inline void finish_scale(GroupMoments& m, double whole, double error) {
   if (!std::isfinite(m.scale) || !std::isfinite(m.delta_error)) m.good = 0.0;
 }
 
-template <class T>
-GroupMoments given_moments(const NormProblem& p, Index group) {
+inline GroupMoments given_moments(const NormProblem& p, Index group) {
   GroupMoments m{};
-  m.pivot = number(static_cast<const T*>(p.mean)[group]);
+  m.pivot = number_at(p.dtype, p.mean, group % p.groups);
   m.square = m.largest = std::numeric_limits<double>::infinity();  // nobody has looked at the cells
-  const double whole = number(static_cast<const T*>(p.variance)[group]) + p.eps;
+  const double whole = number_at(p.dtype, p.variance, group % p.groups) + p.eps;
   finish_scale(m, whole, 0.0);
   if (!std::isfinite(m.pivot)) m.good = 0.0;
   return m;
@@ -54,38 +48,39 @@ inline bool moments_from(GroupMoments& m, double d, double q, double most, doubl
 }
 
 // The mean of some cells as a float, or their value if they are equal.
-template <class T>
-double pivot_of(const T* x, Index count, Index stride) {
+inline double pivot_of(DType dtype, const void* x, Index start, Index count, Index stride) {
   double sum = 0;
   bool equal = true;
-  const double first = number(x[0]);
+  const double first = number_at(dtype, x, start);
   for (Index i = 0; i < count; ++i) {
-    const double v = number(x[i * stride]);
+    const double v = number_at(dtype, x, start + i * stride);
     sum += v;
     equal &= v == first;
   }
   const double mean = static_cast<double>(static_cast<float>(sum / static_cast<double>(count)));
   return equal || !std::isfinite(mean) ? first : mean;
 }
-// Of a run of n cells: from four places. The mean of equal narrow numbers is exact.
-template <class T>
-double run_pivot(const T* x, Index n) {
-  if (n < 8 * kWide || sizeof(T) == sizeof(double)) return pivot_of(x, n < 64 ? n : 64, 1);
+// Of a run of n cells: from four places. The mean of equal floats is exact.
+inline double run_pivot(const float* x, Index n) {
+  if (n < 8 * kWide) return pivot_of(DType::f32, x, 0, n < 64 ? n : 64, 1);
   const Index far = n / 4;
   const Doubles a = load_doubles(x) + load_doubles(x + far), b = load_doubles(x + 2 * far) + load_doubles(x + 3 * far);
   const double mean = static_cast<double>(static_cast<float>(lane_sum({a + b, Doubles{}}) / (4.0 * kWide)));
   return std::isfinite(mean) ? mean : number(x[0]);
 }
 
-template <class T>
-GroupMoments group_moments(const NormProblem& p, Index group) {
-  if (p.mean != nullptr) return given_moments<T>(p, group);
-  const T* x = static_cast<const T*>(p.x);
+__attribute__((noinline)) inline GroupMoments group_moments(const NormProblem& p, Index group) {
+  if (p.mean != nullptr) return given_moments(p, group);
+  CellRow<float> x(p.dtype, p.x);
+  const Index head = CellRow<float>::chunk(p.dtype, p.inner);
   GroupMoments m{};
-  m.pivot = run_pivot(x + p.start(group, 0), p.inner);
+  m.pivot = run_pivot(x.at(p.start(group, 0), head), head);
   for (const bool final : {false, true}) {
     MomentSums sums;
-    for (Index run = 0; run < p.runs(); ++run) sums.add(x + p.start(group, run), p.inner, m.pivot);
+    for (Index run = 0; run < p.runs(); ++run)
+      in_chunks<float>(p.dtype, p.inner, [&](Index at, Index count) {
+        sums.add(x.at(p.start(group, run) + at, count), count, m.pivot);
+      });
     const double n = static_cast<double>(p.cells());
     if (moments_from(m, lane_sum(sums.d), lane_sum(sums.q), largest_lane(sums.most), n, p.eps, final)) break;
   }

@@ -8,9 +8,8 @@ namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 // (1 - momentum) old + momentum s from the group's moments
-template <class T>
 bool quick_statistic(const NormProblem& p, Index group) {
-  const GroupMoments m = p.moments_known ? p.moments[group] : group_moments<T>(p, group);
+  const GroupMoments m = p.moments_known ? p.moments[group] : group_moments(p, group);
   const double n = static_cast<double>(p.cells()), delta = std::fabs(m.delta), q = m.square * n, d = delta * n;
   double s = m.pivot + m.delta, own = m.delta_error + 2 * kUnit * std::fabs(s);
   if (p.squares) {
@@ -21,74 +20,41 @@ bool quick_statistic(const NormProblem& p, Index group) {
   }
   double kept = 0, factor = 1;
   if (p.old != nullptr) {
-    kept = (1.0 - p.momentum) * number(static_cast<const T*>(p.old)[group]);
+    kept = (1.0 - p.momentum) * number_at(p.dtype, p.old, group);
     factor = p.momentum;
   }
   const double added = s * factor;
   const double error = own * std::fabs(factor) * 1.01 + 8 * kUnit * (std::fabs(kept) + std::fabs(added));
-  return std::isfinite(error) && decide(kept + added, error * (1 + 0x1p-20), static_cast<T*>(p.out)[group]);
+  return std::isfinite(error) && decide_as(p.dtype, kept + added, error * (1 + 0x1p-20), p.out, group);
 }
 
-template <class T>
 bool pair_statistic(const NormProblem& p, Index group) {
-  PairGroup<T> pairs(p, group);
+  PairGroup pairs(p, group);
   if (!pairs.prepare_statistics()) return false;
-  if (p.old != nullptr && !in_range(number(static_cast<const T*>(p.old)[group]))) return false;
+  if (p.old != nullptr && !in_range(number_at(p.dtype, p.old, group))) return false;
   double error;
   const Pair y = pairs.statistic(error);
-  return std::isfinite(error) && decide(y, error * (1 + 0x1p-20), static_cast<T*>(p.out)[group]);
+  return std::isfinite(error) && decide_as(p.dtype, y, error * (1 + 0x1p-20), p.out, group);
 }
 
 void statistic(const NormProblem& problem, Index group, const NormReport& report) {
-  visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (sizeof(T) < sizeof(double))
-      if (quick_statistic<T>(problem, group)) return;
-    if (problem.last || !pair_statistic<T>(problem, group)) report.add(report.list, group);
-  });
+  if (problem.dtype != DType::f64 && quick_statistic(problem, group)) return;
+  if (problem.last || !pair_statistic(problem, group)) report.add(report.list, group);
 }
 
 void group(const NormProblem& problem, const CellWeights& weights, Index which, const NormReport& report) {
-  visit_float(problem.dtype,
-              [&](auto zero) { QuickGroup<decltype(zero)>(problem, weights, which, report).run(); });
+  QuickGroup(problem, weights, which, report).run();
 }
 
 void precise(const NormProblem& problem, Index which, const Index* positions, Index count, const NormReport& report) {
-  visit_float(problem.dtype, [&](auto zero) {
-    PreciseGroup<decltype(zero)> pairs(problem, which, report);
-    if (count == problem.cells()) pairs.all();
-    else pairs.at(positions, count);
-  });
-}
-
-bool precise_weight(const NormProblem& problem, Index weight) {
-  bool decided = false;
-  visit_float(problem.dtype, [&](auto zero) { decided = pair_weight<decltype(zero)>(problem, weight); });
-  return decided;
-}
-
-void channel_weights(const NormProblem& problem, Index begin, Index end, const NormReport& weights,
-                     const NormReport& biases) {
-  visit_float(problem.dtype,
-              [&](auto zero) { channel_weights_of<decltype(zero)>(problem, begin, end, weights, biases); });
-}
-
-void add_rows(const NormProblem& problem, Index begin, Index end, const ColumnSums& sums) {
-  visit_float(problem.dtype, [&](auto zero) { add_rows_of<decltype(zero)>(problem, begin, end, sums); });
-}
-
-void cell_weights(const NormProblem& problem, Index begin, Index end, const ColumnSums& sums,
-                  const NormReport& weights, const NormReport& biases) {
-  visit_float(problem.dtype,
-              [&](auto zero) { cell_weights_of<decltype(zero)>(problem, begin, end, sums, weights, biases); });
+  PreciseGroup pairs(problem, which, report);
+  if (count == problem.cells()) pairs.all();
+  else pairs.at(positions, count);
 }
 
 void last_sums(const NormProblem& problem, Index begin, Index end, bool projections, const ColumnSums& sums) {
-  visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (projections) last_sums_of<T, true>(problem, begin, end, sums);
-    else last_sums_of<T, false>(problem, begin, end, sums);
-  });
+  if (projections) last_sums_of<true>(problem, begin, end, sums);
+  else last_sums_of<false>(problem, begin, end, sums);
 }
 
 bool last_moments(const NormProblem& problem, Index group, const ColumnSums& sums, bool final) {
@@ -97,41 +63,31 @@ bool last_moments(const NormProblem& problem, Index group, const ColumnSums& sum
 }
 
 void last_pivots(const NormProblem& problem) {
-  visit_float(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const Index count = problem.cells() < 32 ? problem.cells() : 32;
-    for (Index j = 0; j < problem.groups; ++j) {
-      if (problem.mean != nullptr) {
-        problem.moments[j] = given_moments<T>(problem, j);
-      } else {
-        problem.moments[j] = GroupMoments{};
-        problem.moments[j].pivot = pivot_of(static_cast<const T*>(problem.x) + j, count, problem.groups);
-      }
+  const Index count = problem.cells() < 32 ? problem.cells() : 32;
+  for (Index j = 0; j < problem.groups; ++j) {
+    if (problem.mean != nullptr) {
+      problem.moments[j] = given_moments(problem, j);
+    } else {
+      problem.moments[j] = GroupMoments{};
+      problem.moments[j].pivot = pivot_of(problem.dtype, problem.x, j, count, problem.groups);
     }
-  });
+  }
 }
 
 void last_forms(const NormProblem& problem, double* forms) {
-  visit_float(problem.dtype,
-              [&](auto zero) { LastForms<decltype(zero)>{problem, padded_width(problem.groups), forms}.fill(); });
-}
-
-void last_outputs(const NormProblem& problem, double* forms, Index begin, Index end, const NormReport& report) {
-  visit_float(problem.dtype, [&](auto zero) { last_outputs_of<decltype(zero)>(problem, forms, begin, end, report); });
+  LastForms{problem, padded_width(problem.groups), forms}.fill();
 }
 
 void widen(const NormProblem& problem, const void* from, double* to, Index n) {
-  visit_float(problem.dtype, [&](auto zero) {
-    for (Index i = 0; i < n; ++i) to[i] = number(static_cast<const decltype(zero)*>(from)[i]);
-  });
+  widen_to(to, problem.dtype, from, 0, n);
 }
 
 }  // namespace
 
 const NormKernels& norm_kernels() {
-  static const NormKernels table{group,        precise,     precise_weight, channel_weights, add_rows,
-                                 cell_weights, last_sums,   last_moments,   last_pivots,     last_forms,
-                                 last_outputs, statistic,   widen};
+  static const NormKernels table{group,           precise,   pair_weight,  channel_weights_of, add_rows_of,
+                                 cell_weights_of, last_sums, last_moments, last_pivots,        last_forms,
+                                 last_outputs_of, statistic, widen};
   return table;
 }
 

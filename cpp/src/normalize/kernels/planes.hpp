@@ -23,44 +23,48 @@ constexpr bool uses_weights(Rule rule) {
 }
 
 // Where the numbers of one output come from.
-template <class T>
 struct Sources {
-  const T *x, *t;
-  const CellWeights* weights;
+  const float *x, *t;
+  CellWeights weights;
 };
+
+inline CellWeights weights_from(const CellWeights& all, Index cell) {
+  CellWeights own = all;
+  own.weight += cell;
+  own.bias += cell;
+  own.d_weight += cell;
+  own.d_bias += cell;
+  return own;
+}
 
 // The six numbers of a formula, and the same of their magnitudes.
 template <Rule rule, class V>
 struct Numbers {
   V c{}, t{}, w{}, b{}, dw{}, db{};
 
-  template <class T, class Read>
-  HALFULP_ALWAYS_INLINE Numbers(const Sources<T>& from, double pivot, const Read& read) {
+  template <class Read>
+  HALFULP_ALWAYS_INLINE Numbers(const Sources& from, double pivot, const Read& read) {
     if constexpr (uses_cells(rule)) c = read(from.x, pivot) - pivot;
     if constexpr (uses_tangents(rule)) t = read(from.t, 0.0);
-    if constexpr (uses_weights(rule)) w = read(from.weights->weight, 0.0);
-    if constexpr (rule == Rule::cell_value) b = read(from.weights->bias, 0.0);
+    if constexpr (uses_weights(rule)) w = read(from.weights.weight, 0.0);
+    if constexpr (rule == Rule::cell_value) b = read(from.weights.bias, 0.0);
     if constexpr (rule == Rule::cell_tangent) {
-      dw = read(from.weights->d_weight, 0.0);
-      db = read(from.weights->d_bias, 0.0);
+      dw = read(from.weights.d_weight, 0.0);
+      db = read(from.weights.d_bias, 0.0);
     }
   }
   HALFULP_ALWAYS_INLINE V value(const Form& form) const { return form.template value<rule>(c, t, w, b, dw, db); }
-  HALFULP_ALWAYS_INLINE V error(const Form& form) const {
-    return form.template error<rule>(size(c), size(t), size(w), size(b), size(dw), size(db));
+  HALFULP_ALWAYS_INLINE double error(const Form& form) const {
+    return form.template error<rule>(std::fabs(c), std::fabs(t), std::fabs(w), std::fabs(b), std::fabs(dw),
+                                     std::fabs(db));
   }
-
- private:
-  static HALFULP_ALWAYS_INLINE double size(double x) { return std::fabs(x); }
-  static HALFULP_ALWAYS_INLINE Doubles size(const Doubles& x) { return magnitude(x); }
 };
 
 // Of a run; infinity or NaN if a number is not finite.
-template <class T>
-double largest_magnitude(const T* x, Index n) {
-  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
+inline double largest_magnitude(const float* x, Index n) {
+  using Bits = std::uint32_t;
   constexpr Index width = kLanes<Bits>;
-  const Vector<Bits> sign = splat(static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1));
+  const Vector<Bits> sign = splat(~Bits{0} >> 1);
   Vector<Bits> most[2]{};
   Index at = 0;
   for (; at + 2 * width <= n; at += 2 * width)
@@ -76,10 +80,10 @@ double largest_magnitude(const T* x, Index n) {
   store(lanes, larger(most[0], most[1]));
   for (const Bits lane : lanes) found = lane > found ? lane : found;
   for (; at < n; ++at) {
-    const auto bits = static_cast<Bits>(std::bit_cast<Bits>(x[at]) & (static_cast<Bits>(~Bits{0}) >> 1));
+    const Bits bits = std::bit_cast<Bits>(x[at]) & (~Bits{0} >> 1);
     found = bits > found ? bits : found;
   }
-  return number(std::bit_cast<T>(found));
+  return number(std::bit_cast<float>(found));
 }
 
 struct OneItem {
@@ -90,89 +94,95 @@ struct OneItem {
   }
 };
 
-// A run of outputs. `bound` is an error that holds for all of them; without one, every output has its own.
-template <Rule rule, bool bounded, class T>
+// A run of outputs from place `first` of problem.out on; `results` are the same as floats.
+template <Rule rule>
 class Run {
  public:
-  Run(const Form& form, const Sources<T>& from, double bound, T* out, Index first, Undecided& undecided)
-      : form_(form), from_(from), bound_(enough(bound)), out_(out), first_(first), undecided_(undecided) {}
+  Run(const Form& form, const Sources& from, const NormProblem& p, float* results, Index first, Undecided& undecided)
+      : form_(form), from_(from), p_(p), results_(results), first_(first), undecided_(undecided) {}
 
-  void all(Index n) {
-    constexpr int together = 4;
-    const Form form = form_;
-    const Sources<T> from = from_;
-    T* const out = out_;
-    Index at = 0;
-    for (; at + together * kWide <= n; at += together * kWide) {
-      Ends<T> ends;
-      for (int i = 0; i < together; ++i) put(form, from, out, ends, WholeVector{at + i * kWide});
-      if (ends.differ()) check(at, together * kWide);
+  // `bound` is an error that holds for all of them.
+  void all(Index n, double bound) {
+    if (!std::isfinite(bound)) {
+      for (Index i = 0; i < n; ++i) one(i);
+      return;
     }
-    for (; at + kWide <= n; at += kWide) {
-      Ends<T> ends;
-      put(form, from, out, ends, WholeVector{at});
-      if (ends.differ()) check(at, kWide);
-    }
-    if (at == n) return;
-    Ends<T> ends;
-    if (n >= kWide) {  // the last vector once more, up to the end
-      at = n - kWide;
-      put(form, from, out, ends, WholeVector{at});
-    } else {
-      put(form, from, out, ends, FirstItems{at, n - at});
-    }
-    if (ends.differ()) check(at, n - at);
+    vectors(n, enough(bound));
+    if (is_half(p_.dtype)) narrow_floats(p_.dtype, results_, n, p_.out, first_, [&](Index i) { one(i); });
   }
 
  private:
+  void vectors(Index n, double bound) {
+    constexpr int together = 4;
+    const Form form = form_;
+    const Sources from = from_;
+    float* const out = results_;
+    const Doubles error = splat(bound);
+    Index at = 0;
+    for (; at + together * kWide <= n; at += together * kWide) {
+      Ends<float> ends;
+      for (int i = 0; i < together; ++i) put(form, from, out, error, ends, WholeVector{at + i * kWide});
+      if (ends.differ()) check(at, together * kWide);
+    }
+    for (; at + kWide <= n; at += kWide) {
+      Ends<float> ends;
+      put(form, from, out, error, ends, WholeVector{at});
+      if (ends.differ()) check(at, kWide);
+    }
+    if (at == n) return;
+    Ends<float> ends;
+    if (n >= kWide) {  // the last vector once more, up to the end
+      at = n - kWide;
+      put(form, from, out, error, ends, WholeVector{at});
+    } else {
+      put(form, from, out, error, ends, FirstItems{at, n - at});
+    }
+    if (ends.differ()) check(at, n - at);
+  }
   template <class Read>
-  HALFULP_ALWAYS_INLINE void put(const Form& form, const Sources<T>& from, T* out, Ends<T>& ends,
-                                 const Read& read) const {
-    const Numbers<rule, Doubles> numbers(from, form.pivot, read);
-    const Doubles y = numbers.value(form);
-    const Doubles error = bounded ? splat(bound_) : numbers.error(form);
-    if constexpr (!bounded) ends.require_finite(y);
-    if constexpr (!std::is_same_v<Read, WholeVector>)
-      ends.put_first(out + read.at, Doubles(y - error), Doubles(y + error), read.count());
-    else if constexpr (bounded) ends.put_within(out + read.at, y, error);
-    else ends.put(out + read.at, Doubles(y - error), Doubles(y + error));
+  static HALFULP_ALWAYS_INLINE void put(const Form& form, const Sources& from, float* out, const Doubles& error,
+                                        Ends<float>& ends, const Read& read) {
+    const Doubles y = Numbers<rule, Doubles>(from, form.pivot, read).value(form);
+    if constexpr (std::is_same_v<Read, WholeVector>) ends.put_within(out + read.at, y, error);
+    else ends.put_first(out + read.at, Doubles(y - error), Doubles(y + error), read.count());
   }
 
-  // One by one, each with an error of its own.
   __attribute__((noinline)) void check(Index at, Index count) {
     for (Index i = at; i < at + count; ++i) {
-      const Numbers<rule, double> numbers(from_, form_.pivot, OneItem{i});
-      if (!decide(numbers.value(form_), numbers.error(form_), out_[i])) undecided_.add(first_ + i);
+      if (is_half(p_.dtype)) results_[i] = undecided_float(p_.dtype);
+      else one(i);
     }
+  }
+  // With an error of its own.
+  __attribute__((noinline)) void one(Index i) {
+    const Numbers<rule, double> numbers(from_, form_.pivot, OneItem{i});
+    if (!decide_as(p_.dtype, numbers.value(form_), numbers.error(form_), p_.out, first_ + i))
+      undecided_.add(first_ + i);
   }
 
   const Form& form_;
-  const Sources<T>& from_;
-  double bound_;
-  T* out_;
+  const Sources& from_;
+  const NormProblem& p_;
+  float* results_;
   Index first_;
   Undecided& undecided_;
 };
 
-template <class T>
 class QuickGroup {
  public:
   QuickGroup(const NormProblem& p, const CellWeights& weights, Index group, const NormReport& report)
       : p_(p), weights_(weights), group_(group), report_(report) {}
 
   void run() {
-    PreciseGroup<T> precise(p_, group_, report_);
-    if constexpr (sizeof(T) == sizeof(double)) {
-      precise.all();
-    } else {
-      find_moments();
-      if (p_.t != nullptr && !given()) project<false>();
-      else if (p_.sums != nullptr) project<true>();
-      if (p_.out == nullptr) return;
-      if (zero_ && p_.work == NormWork::cotangent) return fill_zeros();
-      if (moments_.good == 0 || !evaluate() || undecided_.count > Undecided::capacity) return precise.all();
-      if (undecided_.count > 0) precise.at(undecided_.positions, undecided_.count);
-    }
+    PreciseGroup precise(p_, group_, report_);
+    if (p_.dtype == DType::f64) return precise.all();
+    find_moments();
+    if (p_.t != nullptr && !given()) project<false>();
+    else if (p_.sums != nullptr) project<true>();
+    if (p_.out == nullptr) return;
+    if (zero_ && p_.work == NormWork::cotangent) return fill_zeros();
+    if (moments_.good == 0 || !evaluate() || undecided_.count > Undecided::capacity) return precise.all();
+    if (undecided_.count > 0) precise.at(undecided_.positions, undecided_.count);
   }
 
  private:
@@ -184,10 +194,10 @@ class QuickGroup {
 
   void find_moments() {
     if (p_.moments_known) {
-      moments_ = p_.moments[group_];
+      moments_ = p_.moments[given() ? group_ % p_.groups : group_];
       return;
     }
-    moments_ = group_moments<T>(p_, group_);
+    moments_ = group_moments(p_, group_);
     if (p_.moments != nullptr) p_.moments[group_] = moments_;
   }
 
@@ -210,18 +220,20 @@ class QuickGroup {
 };
 
 // Given statistics come without the sum of squares.
-template <class T>
 template <bool Squares>
-void QuickGroup<T>::project() {
-  const T *x = static_cast<const T*>(p_.x), *t = static_cast<const T*>(p_.t);
+void QuickGroup::project() {
+  CellRow<float> x(p_.dtype, p_.x), t(p_.dtype, p_.t);
   const bool weighted = p_.work == NormWork::cotangent;
   Pair h_all{0.0, 0.0}, hc_all{0.0, 0.0};
   for (Index piece = 0; piece < pieces(); ++piece) {
     ProjectionSums<Squares> found;
     for (Index run = 0; run < p_.runs(); ++run) {
       const Index start = p_.start(group_, run) + piece * piece_length();
-      if (weighted && p_.per_cell) found.add(x + start, t + start, weights_.weight, piece_length(), moments_.pivot);
-      else found.add(x + start, t + start, static_cast<const void*>(nullptr), piece_length(), moments_.pivot);
+      in_chunks<float>(p_.dtype, piece_length(), [&](Index at, Index count) {
+        const float *const cells = x.at(start + at, count), *const tangents = t.at(start + at, count);
+        if (weighted && p_.per_cell) found.add(cells, tangents, weights_.weight + at, count, moments_.pivot);
+        else found.add(cells, tangents, static_cast<const void*>(nullptr), count, moments_.pivot);
+      });
     }
     NormSums own{};
     own.h = lane_sum(found.h);
@@ -232,7 +244,7 @@ void QuickGroup<T>::project() {
     }
     own.most = std::sqrt(largest_lane(found.most)) * (1 + 0x1p-40);
     if (p_.sums != nullptr) p_.sums[group_ * pieces() + piece] = own;
-    const double w = weighted && !p_.per_cell ? or_else<T>(p_.weight, channel0() + piece, 1.0) : 1.0;
+    const double w = weighted && !p_.per_cell ? number_or(p_.dtype, p_.weight, channel0() + piece, 1.0) : 1.0;
     const double size = std::fabs(w);
     h_all = h_all + product_of(own.h, w);
     hc_all = hc_all + product_of(own.hc, w);
@@ -246,15 +258,13 @@ void QuickGroup<T>::project() {
 }
 
 // Whether h is the same in all cells: then h - mean(h) and the sum of h c are zero.
-template <class T>
-bool QuickGroup<T>::equal_factors() const {
-  const T* t = static_cast<const T*>(p_.t);
+inline bool QuickGroup::equal_factors() const {
   const bool weighted = p_.work == NormWork::cotangent;
   const auto factor = [&](Index at, Index piece, Index cell) {
     const double w = !weighted     ? 1.0
                      : p_.per_cell ? weights_.weight[cell]
-                                   : or_else<T>(p_.weight, channel0() + piece, 1.0);
-    return number(t[at]) * w;
+                                   : number_or(p_.dtype, p_.weight, channel0() + piece, 1.0);
+    return number_at(p_.dtype, p_.t, at) * w;
   };
   const double first = factor(p_.start(group_, 0), 0, 0);
   if (!std::isfinite(first) || moments_.good == 0) return false;
@@ -265,16 +275,13 @@ bool QuickGroup<T>::equal_factors() const {
   return true;
 }
 
-template <class T>
-void QuickGroup<T>::fill_zeros() {
+inline void QuickGroup::fill_zeros() {
   for (Index run = 0; run < p_.runs(); ++run)
-    for (Index at = p_.start(group_, run), end = at + p_.inner; at < end; ++at)
-      static_cast<T*>(p_.out)[at] = round_to<T>(0.0);
+    for (Index at = p_.start(group_, run), end = at + p_.inner; at < end; ++at) put_as(p_.dtype, 0.0, p_.out, at);
 }
 
 // False if a coefficient is not finite.
-template <class T>
-bool QuickGroup<T>::evaluate() {
+inline bool QuickGroup::evaluate() {
   Form derivative;
   if (p_.work != NormWork::value) {
     GroupMoments m = moments_;
@@ -296,9 +303,9 @@ bool QuickGroup<T>::evaluate() {
   }
   for (Index piece = 0; piece < pieces(); ++piece) {
     const Index own = channel0() + piece;
-    const double w = or_else<T>(p_.weight, own, 1.0);
+    const double w = number_or(p_.dtype, p_.weight, own, 1.0);
     if (p_.work == NormWork::value) {
-      const Form form = value_form(moments_, w, or_else<T>(p_.bias, own, 0.0));
+      const Form form = value_form(moments_, w, number_or(p_.dtype, p_.bias, own, 0.0));
       if (!form.finite()) return false;
       outputs<Rule::value>(form, piece);
     } else if (p_.work == NormWork::cotangent) {
@@ -311,8 +318,8 @@ bool QuickGroup<T>::evaluate() {
       if (given()) outputs<Rule::cotangent_given>(form, piece);
       else outputs<Rule::both>(form, piece);
     } else {
-      const Form form =
-          tangent_form(derivative, w, or_else<T>(p_.d_weight, own, 0.0), or_else<T>(p_.d_bias, own, 0.0));
+      const double dw = number_or(p_.dtype, p_.d_weight, own, 0.0), db = number_or(p_.dtype, p_.d_bias, own, 0.0);
+      const Form form = tangent_form(derivative, w, dw, db);
       if (!form.finite()) return false;
       outputs<Rule::both>(form, piece);
     }
@@ -321,27 +328,29 @@ bool QuickGroup<T>::evaluate() {
 }
 
 // The runs of one channel.
-template <class T>
 template <Rule rule>
-void QuickGroup<T>::outputs(const Form& form, Index piece) {
+void QuickGroup::outputs(const Form& form, Index piece) {
   const double* const l = weights_.largest;
   const bool weighted = rule == Rule::cell_cotangent;  // sums_.most is that of t w
   const double shared =
       form.template error<rule>(moments_.largest, sums_.most, weighted ? 1.0 : l[0], l[1], l[2], l[3]);
-  for (Index run = 0; run < p_.runs(); ++run) {
-    const Index start = p_.start(group_, run) + piece * piece_length();
-    const T* t = p_.t == nullptr ? static_cast<const T*>(p_.x) : static_cast<const T*>(p_.t);  // along is 0 then
-    const Sources<T> from{static_cast<const T*>(p_.x) + start, t + start, &weights_};
-    T* const out = static_cast<T*>(p_.out) + start;
-    double bound = shared;
-    if (given()) {  // nobody has looked at the cells yet
-      const double cells = uses_cells(rule) ? largest_magnitude(from.x, piece_length()) + std::fabs(form.pivot) : 0.0;
-      const double tangents = uses_tangents(rule) ? largest_magnitude(from.t, piece_length()) : 0.0;
-      bound = form.template error<rule>(cells, tangents, l[0], l[1], l[2], l[3]);
-    }
-    if (std::isfinite(bound)) Run<rule, true, T>(form, from, bound, out, start, undecided_).all(piece_length());
-    else Run<rule, false, T>(form, from, 0.0, out, start, undecided_).all(piece_length());
-  }
+  const void* const tangents = p_.t == nullptr ? p_.x : p_.t;  // along is 0 then
+  CellRow<float> x(p_.dtype, p_.x), t(p_.dtype, tangents);
+  float results[kChunk];
+  for (Index run = 0; run < p_.runs(); ++run)
+    in_chunks<float>(p_.dtype, piece_length(), [&](Index at, Index count) {
+      const Index start = p_.start(group_, run) + piece * piece_length() + at;
+      const Sources from{x.at(start, count), uses_tangents(rule) ? t.at(start, count) : nullptr,
+                   uses_weights(rule) ? weights_from(weights_, at) : CellWeights{}};
+      double bound = shared;
+      if (given()) {  // nobody has looked at the cells yet
+        const double cells = uses_cells(rule) ? largest_magnitude(from.x, count) + std::fabs(form.pivot) : 0.0;
+        const double along = uses_tangents(rule) ? largest_magnitude(from.t, count) : 0.0;
+        bound = form.template error<rule>(cells, along, l[0], l[1], l[2], l[3]);
+      }
+      float* const out = is_half(p_.dtype) ? results : static_cast<float*>(p_.out) + start;
+      Run<rule>(form, from, p_, out, start, undecided_).all(count, bound);
+    });
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ inline bool in_range(double x) {
   return size == 0 || (size > kSmallest && size < kLargest);
 }
 
-template <class T>
 class PairGroup {
   static constexpr double u = RealTraits<Pair>::unit;
 
@@ -23,7 +22,6 @@ class PairGroup {
   PairGroup(const NormProblem& problem, Index group)
       : p_(&problem),
         group_(group),
-        x_(static_cast<const T*>(problem.x)),
         n_(static_cast<double>(problem.cells())),
         k_((n_ * 0x1p-14 + 16) * u) {}
 
@@ -60,28 +58,28 @@ class PairGroup {
     }
     error = own;
     if (p_->old == nullptr) return s;
-    const double before = number(static_cast<const T*>(p_->old)[group_]);
+    const double before = number_at(p_->dtype, p_->old, group_);
     const Pair kept = difference(1.0, p_->momentum, static_cast<Pair*>(nullptr)) * pair_of(before);
     const Pair added = s * pair_of(p_->momentum);
     error = own * std::fabs(p_->momentum) * 1.01 + 8 * u * (std::fabs(kept.high) + std::fabs(added.high));
     return kept + added;
   }
 
-  Pair centred(T x) const { return difference(number(x), pivot_, static_cast<Pair*>(nullptr)) + -delta_; }
+  Pair centred(double x) const { return difference(x, pivot_, static_cast<Pair*>(nullptr)) + -delta_; }
 
   // w c r + b
-  Pair value(T x, double w, double b, double& error) const {
+  Pair value(double x, double w, double b, double& error) const {
     const Pair c = centred(x);
     const Pair y = c * r_ * pair_of(w) + pair_of(b);
     error = std::fabs(w) * (std::fabs(c.high) * alpha_ + beta_) + 6 * u * (std::fabs(y.high) + std::fabs(b));
     return y;
   }
-  Pair cotangent(T x, double g, double w, double& error) const {
+  Pair cotangent(double x, double g, double w, double& error) const {
     const Pair y = bent(x, product_of(g, w), error) * r_;
     error = error * r_.high * 1.02 + std::fabs(y.high) * (rho_ + 6 * u);
     return y;
   }
-  Pair tangent(T x, double t, double w, double dw, double db, double& error) const {
+  Pair tangent(double x, double t, double w, double dw, double db, double& error) const {
     const Pair first = bent(x, pair_of(t), error) * r_ * pair_of(w);
     const Pair c = centred(x);
     const Pair second = c * r_ * pair_of(dw);
@@ -92,7 +90,7 @@ class PairGroup {
     return y;
   }
   // g c r, for the cotangent of a weight
-  Pair share(T x, double g, double& error) const {
+  Pair share(double x, double g, double& error) const {
     const Pair c = centred(x);
     error = std::fabs(g) * (std::fabs(c.high) * alpha_ + beta_);
     return c * r_ * pair_of(g);
@@ -101,18 +99,18 @@ class PairGroup {
  private:
   bool sum_moments() {
     if (p_->mean != nullptr) {
-      pivot_ = number(static_cast<const T*>(p_->mean)[group_]);
-      const double v = number(static_cast<const T*>(p_->variance)[group_]);
+      pivot_ = number_at(p_->dtype, p_->mean, group_ % p_->groups);
+      const double v = number_at(p_->dtype, p_->variance, group_ % p_->groups);
       whole_ = pair_of(v) + pair_of(p_->eps);
       return in_range(pivot_) && in_range(v);
     }
-    pivot_ = run_pivot(x_ + p_->start(group_, 0), p_->inner);
+    pivot_ = pivot_of(p_->dtype, p_->x, p_->start(group_, 0), p_->inner < 64 ? p_->inner : 64, 1);
     for (int attempt = 0; attempt < 2; ++attempt) {
       if (!moments()) return false;
       const double mean = std::fabs(d_.high) / n_;
       if (mean * mean <= q_.high / n_ / 2 || attempt == 1) break;
       pivot_ += d_.high / n_;
-      if (sizeof(T) < sizeof(double)) pivot_ = static_cast<double>(static_cast<float>(pivot_));
+      if (p_->dtype != DType::f64) pivot_ = static_cast<double>(static_cast<float>(pivot_));
     }
     delta_ = d_ / pair_of(n_);
     const double mean = std::fabs(delta_.high), square = q_.high / n_;
@@ -135,34 +133,35 @@ class PairGroup {
     return true;
   }
 
-  bool moments() {
+  __attribute__((noinline)) bool moments() {
     PairSum d, q;
     Doubles most{}, least = splat(kLargest);
     const Doubles middle = splat(-pivot_);
-    for (Index run = 0; run < p_->runs(); ++run) {
-      const T* x = x_ + p_->start(group_, run);
-      each_vector(p_->inner, [&](const auto& read) HALFULP_INLINE_LAMBDA {
-        const VectorPair c = sum_of(read(x, pivot_), middle);
-        const Doubles size = magnitude(c.high);
-        most = max_first(most, size);
-        if constexpr (sizeof(T) == sizeof(double))  // a difference whose square loses bits is left to others
+    CellRow<double> cells(p_->dtype, p_->x);
+    for (Index run = 0; run < p_->runs(); ++run)
+      in_chunks<double>(p_->dtype, p_->inner, [&](Index at, Index count) {
+        const double* const x = cells.at(p_->start(group_, run) + at, count);
+        each_vector(count, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+          const VectorPair c = sum_of(read(x, pivot_), middle);
+          const Doubles size = magnitude(c.high);
+          most = max_first(most, size);
           least = select((size < least) & (size != Doubles{}), size, least);
-        d.add(c);
-        q.add(c * c);
+          d.add(c);
+          q.add(c * c);
+        });
       });
-    }
     d_ = d.sum();
     q_ = q.sum();
     double smallest = kLargest;
     for (int i = 0; i < kWide; ++i) smallest = least[i] < smallest ? least[i] : smallest;
-    return std::isfinite(q_.high) && largest_lane(most) < kLargest && smallest > kSmallest &&
-           (q_.high == 0 || q_.high > kSmallest);
+    // A difference whose square loses bits is left to others.
+    return std::isfinite(q_.high) && largest_lane(most) < kLargest &&
+           (p_->dtype != DType::f64 || smallest > kSmallest) && (q_.high == 0 || q_.high > kSmallest);
   }
 
   // The sums of h and h c, with those of their magnitudes.
-  bool project() {
-    const T* t = static_cast<const T*>(p_->t);
-    const T* weights = p_->work == NormWork::cotangent ? static_cast<const T*>(p_->weight) : nullptr;
+  __attribute__((noinline)) bool project() {
+    const void* const weights = p_->work == NormWork::cotangent ? p_->weight : nullptr;
     const Index pieces = p_->per_cell ? 1 : p_->channels, length = p_->inner / pieces;
     const Index channel0 = (p_->joint ? group_ : group_ % p_->groups) * p_->channels;
     const bool own = p_->per_cell && weights != nullptr;
@@ -170,22 +169,26 @@ class PairGroup {
     Doubles h_size{}, hc_size{}, most{}, least = splat(kLargest);
     const Doubles middle = splat(-pivot_);
     const VectorPair delta{splat(-delta_.high), splat(-delta_.low)};
+    CellRow<double> cells(p_->dtype, p_->x), tangents(p_->dtype, p_->t), factors(p_->dtype, own ? weights : nullptr);
     for (Index run = 0; run < p_->runs(); ++run)
       for (Index piece = 0; piece < pieces; ++piece) {
         const Index start = p_->start(group_, run) + piece * length;
-        const Doubles shared = splat(weights == nullptr || own ? 1.0 : number(weights[channel0 + piece]));
-        const T *x = x_ + start, *along = t + start;
-        each_vector(length, [&](const auto& read) HALFULP_INLINE_LAMBDA {
-          const VectorPair f = product_of(read(along, 0.0), own ? read(weights, 0.0) : shared);
-          const VectorPair c = sum_of(read(x, pivot_), middle) + delta;
-          const VectorPair product = f * c;
-          const Doubles size = magnitude(f.high);
-          most = max_first(most, size);
-          least = select((size < least) & (size != Doubles{}), size, least);
-          h.add(f);
-          hc.add(product);
-          h_size += size;
-          hc_size += magnitude(product.high);
+        const Doubles shared = splat(own ? 1.0 : number_or(p_->dtype, weights, channel0 + piece, 1.0));
+        in_chunks<double>(p_->dtype, length, [&](Index at, Index count) {
+          const double *const x = cells.at(start + at, count), *const along = tangents.at(start + at, count);
+          const double* const w = own ? factors.at(at, count) : nullptr;
+          each_vector(count, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+            const VectorPair f = product_of(read(along, 0.0), own ? read(w, 0.0) : shared);
+            const VectorPair c = sum_of(read(x, pivot_), middle) + delta;
+            const VectorPair product = f * c;
+            const Doubles size = magnitude(f.high);
+            most = max_first(most, size);
+            least = select((size < least) & (size != Doubles{}), size, least);
+            h.add(f);
+            hc.add(product);
+            h_size += size;
+            hc_size += magnitude(product.high);
+          });
         });
       }
     h_ = h.sum();
@@ -202,7 +205,7 @@ class PairGroup {
   }
 
   // h - mean(h) - c slope: its error without that of r
-  Pair bent(T x, Pair h, double& error) const {
+  Pair bent(double x, Pair h, double& error) const {
     error = 8 * u * std::fabs(h.high);
     if (p_->mean != nullptr) return h;  // whatever x is
     const Pair c = centred(x);
@@ -212,7 +215,6 @@ class PairGroup {
 
   const NormProblem* p_;
   Index group_;
-  const T* x_;
   double n_, k_, pivot_ = 0;
   Pair d_{}, q_{}, delta_{}, whole_{}, r_{};
   double delta_error_ = 0, whole_error_ = 0, rho_ = 0, alpha_ = 0, beta_ = 0;
@@ -221,18 +223,17 @@ class PairGroup {
 };
 
 // Outputs of one group in pairs.
-template <class T>
 class PreciseGroup {
  public:
   PreciseGroup(const NormProblem& p, Index group, const NormReport& report) : p_(p), group_(group), report_(report) {}
 
   void at(const Index* positions, Index count) {
-    PairGroup<T> pairs(p_, group_);
+    PairGroup pairs(p_, group_);
     const bool good = prepare(pairs);
     for (Index i = 0; i < count; ++i) one(pairs, good, positions[i]);
   }
   void all() {
-    PairGroup<T> pairs(p_, group_);
+    PairGroup pairs(p_, group_);
     const bool good = prepare(pairs);
     if (!good && not_a_number()) return;
     for (Index run = 0; run < p_.runs(); ++run)
@@ -240,46 +241,45 @@ class PreciseGroup {
   }
 
  private:
-  static bool prepare(PairGroup<T>& pairs) { return pairs.prepare_moments() && pairs.prepare_derivative(); }
+  static bool prepare(PairGroup& pairs) { return pairs.prepare_moments() && pairs.prepare_derivative(); }
 
   Index weight_of(Index position) const {
     if (p_.per_cell) return position % p_.inner;
     return position / p_.inner % p_.groups * p_.channels + position % p_.inner / (p_.inner / p_.channels);
   }
 
-  void one(const PairGroup<T>& pairs, bool good, Index at) {
-    const T x = static_cast<const T*>(p_.x)[at];
+  void one(const PairGroup& pairs, bool good, Index at) {
+    const DType type = p_.dtype;
+    const double x = number_at(type, p_.x, at);
     const Index own = weight_of(at);
-    const double w = or_else<T>(p_.weight, own, 1.0), b = or_else<T>(p_.bias, own, 0.0);
-    const double dw = or_else<T>(p_.d_weight, own, 0.0), db = or_else<T>(p_.d_bias, own, 0.0);
-    const double t = or_else<T>(p_.t, at, 0.0);
-    T& out = static_cast<T*>(p_.out)[at];
+    const double w = number_or(type, p_.weight, own, 1.0), b = number_or(type, p_.bias, own, 0.0);
+    const double dw = number_or(type, p_.d_weight, own, 0.0), db = number_or(type, p_.d_bias, own, 0.0);
+    const double t = number_or(type, p_.t, at, 0.0);
     if (good && in_range(w) && in_range(b) && in_range(dw) && in_range(db) && in_range(t)) {
       double error;
       const Pair y = p_.work == NormWork::value       ? pairs.value(x, w, b, error)
                      : p_.work == NormWork::cotangent ? pairs.cotangent(x, t, w, error)
                                                       : pairs.tangent(x, t, w, dw, db, error);
-      if (decide(y, error, out)) return;
+      if (decide_as(type, y, error, p_.out, at)) return;
     }
-    if (p_.work == NormWork::value && std::isnan(number(x)))
-      out = round_to<T>(std::numeric_limits<double>::quiet_NaN());
+    if (p_.work == NormWork::value && std::isnan(x))
+      put_as(type, std::numeric_limits<double>::quiet_NaN(), p_.out, at);
     else report_.add(report_.list, at);
   }
 
   // A cell that is no finite number makes all of its group NaN, and so does a NaN among the tangents.
   bool not_a_number() {
     if (p_.mean != nullptr) return false;
-    const T *x = static_cast<const T*>(p_.x), *t = static_cast<const T*>(p_.t);
     double sum = 0;
     for (Index run = 0; run < p_.runs(); ++run)
       for (Index at = p_.start(group_, run), end = at + p_.inner; at < end; ++at) {
-        const double v = t == nullptr ? 0.0 : number(t[at]);
-        sum += number(x[at]) * 0.0 + (v != v ? v : 0.0);
+        const double v = number_or(p_.dtype, p_.t, at, 0.0);
+        sum += number_at(p_.dtype, p_.x, at) * 0.0 + (v != v ? v : 0.0);
       }
     if (sum == 0) return false;
     for (Index run = 0; run < p_.runs(); ++run)
       for (Index i = 0; i < p_.inner; ++i)
-        static_cast<T*>(p_.out)[p_.start(group_, run) + i] = round_to<T>(std::numeric_limits<double>::quiet_NaN());
+        put_as(p_.dtype, std::numeric_limits<double>::quiet_NaN(), p_.out, p_.start(group_, run) + i);
     return true;
   }
 
@@ -289,19 +289,18 @@ class PreciseGroup {
 };
 
 // The cotangent of one weight in pairs: the sum of g c r over the cells that share it.
-template <class T>
-bool pair_weight(const NormProblem& p, Index weight) {
-  const T *x = static_cast<const T*>(p.x), *g = static_cast<const T*>(p.t);
+inline bool pair_weight(const NormProblem& p, Index weight) {
   Pair total{0.0, 0.0};
   double error = 0, size = 0;
   Index terms = 0;
   // The cells [start, start + n) of a group.
-  const auto add = [&](const PairGroup<T>& pairs, Index start, Index n) {
+  const auto add = [&](const PairGroup& pairs, Index start, Index n) {
     terms += n;
     for (Index i = start; i < start + n; ++i) {
       double own;
-      if (!in_range(number(g[i]))) return false;
-      const Pair share = pairs.share(x[i], number(g[i]), own);
+      const double g = number_at(p.dtype, p.t, i);
+      if (!in_range(g)) return false;
+      const Pair share = pairs.share(number_at(p.dtype, p.x, i), g, own);
       total = total + share;
       error += own;
       size += std::fabs(share.high);
@@ -312,7 +311,7 @@ bool pair_weight(const NormProblem& p, Index weight) {
   const Index first = p.joint ? weight : p.per_cell ? 0 : weight / p.channels;
   const Index step = p.per_cell ? 1 : p.groups;
   for (Index group = first; group < p.group_count(); group += step) {
-    PairGroup<T> pairs(p, group);
+    PairGroup pairs(p, group);
     if (!pairs.prepare_moments()) return false;
     for (Index run = 0; run < p.runs(); ++run) {
       const Index start = p.start(group, run);
@@ -320,7 +319,7 @@ bool pair_weight(const NormProblem& p, Index weight) {
     }
   }
   error += size * (static_cast<double>(terms) * 0x1p-14 + 32) * RealTraits<Pair>::unit;
-  return std::isfinite(error) && decide(total, error * (1 + 0x1p-20), static_cast<T*>(p.weight_out)[weight]);
+  return std::isfinite(error) && decide_as(p.dtype, total, error * (1 + 0x1p-20), p.weight_out, weight);
 }
 
 }  // namespace

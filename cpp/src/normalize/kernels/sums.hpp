@@ -2,11 +2,8 @@
 // added in pairs of doubles, so that the error does not grow with the length. For kernels only.
 #pragma once
 
-#include "normalize/kernels/decide.hpp"
+#include "normalize/kernels/cells.hpp"
 #include "normalize/normalize_kernels.hpp"
-#include "simd/ends.hpp"
-
-#define HALFULP_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

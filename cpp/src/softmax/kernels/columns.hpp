@@ -10,10 +10,10 @@ HALFULP_ALWAYS_INLINE Doubles smallest_of(const Doubles& first, const Doubles& s
   return -max_first(Doubles(-first), Doubles(-second));
 }
 
-template <class T, SoftmaxWork work, bool logarithm>
+template <Kind kind>
 class Tile {
-  static constexpr bool kTangents = work != SoftmaxWork::value;
-  static constexpr bool kPlainSum = logarithm && work == SoftmaxWork::cotangent;
+  static constexpr bool kTangents = !is_value(kind);
+  static constexpr bool kPlainSum = kind == Kind::log_cotangent;
 
  public:
   Tile(const SoftmaxProblem& p, Index outer, Index first, double* scratch, const SoftmaxReport& report)
@@ -24,25 +24,49 @@ class Tile {
         report_(report) {}
 
   void run() {
-    if constexpr (sizeof(T) == sizeof(double)) {
+    if (p_.dtype == DType::f64) {
       for (Index j = 0; j < count_; ++j) precise(j);
+      return;
+    }
+    if (is_half(p_.dtype)) {
+      widen();
     } else {
-      for (Index j = 0; j < count_; j += kWide) {
-        if (j + kWide <= count_) vector(j, WholeVector{0});
-        else vector(j, FirstItems{0, count_ - j});
-      }
+      x_ = static_cast<const float*>(p_.x) + start_;
+      if (kTangents) t_ = static_cast<const float*>(p_.t) + start_;
+      out_ = static_cast<float*>(p_.out) + start_;
+      step_ = p_.inner;
+    }
+    for (Index j = 0; j < count_; j += kWide) {
+      if (j + kWide <= count_) vector(j, WholeVector{0});
+      else vector(j, FirstItems{0, count_ - j});
     }
   }
 
  private:
-  const T* x(Index j) const { return static_cast<const T*>(p_.x) + start_ + j; }
-  const T* t(Index j) const { return p_.t == nullptr ? nullptr : static_cast<const T*>(p_.t) + start_ + j; }
-  T* out(Index j) const { return static_cast<T*>(p_.out) + start_ + j; }
+  const float* x(Index j) const { return x_ + j; }
+  const float* t(Index j) const { return t_ + j; }
+  float* out(Index j) const { return out_ + j; }
+  double* spare() const { return scratch_ + kSoftmaxColumns * p_.length; }
+
+  // Half types: cells, tangents and results as floats.
+  void widen() {
+    const Index n = p_.length, size = n * kSoftmaxColumns;
+    float* const floats = reinterpret_cast<float*>(spare() + 4 * n);
+    for (Index i = 0; i < n; ++i) {
+      const Index from = start_ + i * p_.inner;
+      widen_to(floats + i * kSoftmaxColumns, p_.dtype, p_.x, from, count_);
+      if (kTangents) widen_to(floats + size + i * kSoftmaxColumns, p_.dtype, p_.t, from, count_);
+    }
+    x_ = floats;
+    t_ = floats + size;
+    out_ = floats + 2 * size;
+    step_ = kSoftmaxColumns;
+  }
 
   template <class Read>
   void vector(Index j, const Read& read) {
-    const T *xs = x(j), *ts = t(j);
-    const Index n = p_.length, step = p_.inner;
+    const float *const xs = x(j), *const ts = kTangents ? t(j) : nullptr;
+    const Index n = p_.length, step = step_;
     Doubles top = read(xs, 0.0), least = top, t_top{}, t_least{};
     if constexpr (kTangents) t_top = t_least = read(ts, 0.0);
     for (Index i = 1; i < n; ++i) {
@@ -62,7 +86,7 @@ class Tile {
     while (i < n) {
       Doubles sum{}, term{};
       for (const Index stop = i + kSteps < n ? i + kSteps : n; i < stop; ++i) {
-        const Doubles e = exponential_below<work, true>(Doubles(read(xs + i * step, 0.0) - top));
+        const Doubles e = exponential_below<kind, true>(Doubles(read(xs + i * step, 0.0) - top));
         store(e_all + i * kWide, e);
         sum += e;
         if constexpr (kPlainSum) {
@@ -78,13 +102,13 @@ class Tile {
       total = with(total, sum);
       if constexpr (kTangents) products = with(products, term);
     }
-    if constexpr (work == SoftmaxWork::value && logarithm) without = sum_without_tops(n);
+    if constexpr (kind == Kind::log_value) without = sum_without_tops(n);
     RowForm forms[kWide];
     for (int lane = 0; lane < kWide; ++lane) {
       const double whole = total.high[lane] + total.low[lane];
       const RowSums sums{top[lane], least[lane], whole, without.high[lane], products.high[lane] + products.low[lane],
                          (kTangents ? sizes[lane] : without.high[lane]) * (1 + 0x1p-20), t_top[lane], t_least[lane]};
-      if (lane < read.count()) forms[lane] = row_form<work, logarithm>(sums, n);
+      if (lane < read.count()) forms[lane] = row_form<kind>(sums, n);
     }
     outputs(j, read, VectorForm(forms), forms, least);
   }
@@ -104,19 +128,24 @@ class Tile {
 
   template <class Read>
   void outputs(Index j, const Read& read, const VectorForm& form, const RowForm* forms, const Doubles& least) {
-    const Index n = p_.length, step = p_.inner;
+    const Index n = p_.length, step = step_;
     Cells undecided[kWide];
     for (Index i = 0; i < n; ++i) {
       Doubles t_own{};
       const Doubles x_own = read(x(j) + i * step, 0.0);
       if constexpr (kTangents) t_own = read(t(j) + i * step, 0.0);
-      const Interval found = interval<work, logarithm>(form, load(scratch_ + i * kWide), x_own, t_own);
-      Ends<T> ends;
+      const Interval found = interval<kind>(form, load(scratch_ + i * kWide), x_own, t_own);
+      Ends<float> ends;
       if constexpr (std::is_same_v<Read, WholeVector>) ends.put(out(j) + i * step, found.low, found.high);
       else ends.put_first(out(j) + i * step, found.low, found.high, read.count());
-      if (ends.differ())
-        for (int lane = 0; lane < read.count(); ++lane)
-          if (!same_rounding<T>(found.low[lane], found.high[lane])) undecided[lane].add(i);
+      if (is_half(p_.dtype)) {
+        const bool differ = ends.differ();
+        for (int lane = 0; lane < read.count() && differ; ++lane) out(j + lane)[i * step] = undecided_float(p_.dtype);
+        narrow_floats(p_.dtype, out(j) + i * step, read.count(), p_.out, start_ + i * p_.inner + j,
+                      [&](Index lane) { one(found, i, j, static_cast<int>(lane), undecided); });
+      } else if (ends.differ()) {
+        for (int lane = 0; lane < read.count(); ++lane) one(found, i, j, lane, undecided);
+      }
     }
     for (int lane = 0; lane < read.count(); ++lane) {
       const Cells& own = undecided[lane];
@@ -125,42 +154,26 @@ class Tile {
         continue;
       }
       if (own.count > 0) precise(j + lane, &own);
-      if (kTangents && !logarithm && least[lane] == -std::numeric_limits<double>::infinity())
+      if (kind == Kind::derivative && least[lane] == -std::numeric_limits<double>::infinity())
         for (Index i = 0; i < n; ++i)
           if (number(x(j + lane)[i * step]) == -std::numeric_limits<double>::infinity())
-            out(j + lane)[i * step] = round_to<T>(0.0);
+            put_as(p_.dtype, 0.0, p_.out, start_ + i * p_.inner + j + lane);
     }
+  }
+  __attribute__((noinline)) void one(const Interval& found, Index i, Index j, int lane, Cells* undecided) const {
+    if (!round_ends(p_.dtype, found.low[lane], found.high[lane], p_.out, start_ + i * p_.inner + j + lane))
+      undecided[lane].add(i);
   }
 
   // One column in pairs of doubles, gathered.
-  __attribute__((noinline)) void precise(Index j, const Cells* cells = nullptr) {
-    const Index n = p_.length;
-    double* const numbers = scratch_ + kSoftmaxColumns * n;
-    T* const xs = reinterpret_cast<T*>(numbers + 2 * n);
-    T* const ts = reinterpret_cast<T*>(numbers + 3 * n);
-    T* const outs = reinterpret_cast<T*>(numbers + 4 * n);
-    for (Index i = 0; i < n; ++i) {
-      xs[i] = x(j)[i * p_.inner];
-      if (kTangents) ts[i] = t(j)[i * p_.inner];
-    }
-    struct Spread {
-      const SoftmaxReport& report;
-      Index start, step;
-    } spread{report_, start_ + j, p_.inner};
-    const SoftmaxReport own{&spread, [](void* list, Index position) {
-                              const Spread& to = *static_cast<Spread*>(list);
-                              to.report.add(to.report.list, to.start + position * to.step);
-                            }};
-    precise_row<T, work, logarithm>(p_, xs, kTangents ? ts : nullptr, outs, numbers, own, cells);
-    const Index count = cells == nullptr ? n : cells->count;
-    for (Index c = 0; c < count; ++c) {
-      const Index i = cells == nullptr ? c : cells->at[c];
-      out(j)[i * p_.inner] = outs[i];
-    }
+  void precise(Index j, const Cells* cells = nullptr) {
+    precise_row(p_, start_ + j, p_.inner, spare(), report_, cells);
   }
 
   const SoftmaxProblem& p_;
-  Index start_, count_;
+  Index start_, count_, step_ = 0;
+  const float *x_ = nullptr, *t_ = nullptr;
+  float* out_ = nullptr;
   double* scratch_;
   const SoftmaxReport& report_;
 };

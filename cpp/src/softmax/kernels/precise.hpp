@@ -8,26 +8,23 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-constexpr double kPairFloor = -600.0;  // exponentials below this one are taken for zeros; the bound counts them
+// Which formula is evaluated, see halfulp/softmax.hpp. Tangent and cotangent of softmax are one.
+enum class Kind { value, derivative, log_value, log_tangent, log_cotangent };
+constexpr bool is_value(Kind kind) { return kind == Kind::value || kind == Kind::log_value; }
 
-// As decide, for a number that is known to be positive (sign 1) or negative (-1), however small.
-template <class T>
-inline bool decide_signed(Pair y, double error, double sign, T& result) {
-  if (sign == 0) return decide(y, error, result);
-  error *= 1.0 + 0x1p-40;
-  double low, high;
-  if constexpr (sizeof(T) == sizeof(double)) {
-    low = y.high + (y.low - error);
-    high = y.high + (y.low + error);
-  } else {
-    low = rounded_to_odd(y.high, y.low - error);
-    high = rounded_to_odd(y.high, y.low + error);
+// body(kind) for the problem.
+template <class Body>
+void chosen(const SoftmaxProblem& p, const Body& body) {
+  if (!p.logarithm) {
+    if (p.work == SoftmaxWork::value) return body(std::integral_constant<Kind, Kind::value>{});
+    return body(std::integral_constant<Kind, Kind::derivative>{});
   }
-  low = ((sign > 0) & !(low > 0)) ? 0.0 : low;
-  high = ((sign < 0) & !(high < 0)) ? -0.0 : high;
-  result = round_to<T>(low);
-  return same_rounding<T>(low, high) & (std::fabs(high) < std::numeric_limits<double>::infinity());
+  if (p.work == SoftmaxWork::value) return body(std::integral_constant<Kind, Kind::log_value>{});
+  if (p.work == SoftmaxWork::tangent) return body(std::integral_constant<Kind, Kind::log_tangent>{});
+  body(std::integral_constant<Kind, Kind::log_cotangent>{});
 }
+
+constexpr double kPairFloor = -600.0;  // exponentials below this one are taken for zeros; the bound counts them
 
 // Cells of a row that double leaves undecided; if there are too many, all count as undecided.
 struct Cells {
@@ -40,15 +37,14 @@ struct Cells {
 };
 
 // What a row holds.
-template <class T>
 struct Survey {
   double top = -INFINITY, least = INFINITY;  // of the cells that are not -inf
   bool bad = false;
   Index present = 0;
 
-  Survey(const T* x, Index n) {
+  Survey(const double* x, Index n) {
     for (Index i = 0; i < n; ++i) {
-      const double v = number(x[i]);
+      const double v = x[i];
       bad |= !(v < INFINITY);
       if (v == -INFINITY) continue;
       ++present;
@@ -58,13 +54,12 @@ struct Survey {
   }
 };
 
-template <class T>
 class PairRow {
   static constexpr double u = RealTraits<Pair>::unit;
 
  public:
   // The scratch holds 2 * length numbers.
-  PairRow(const SoftmaxProblem& p, const T* x, const T* t, const Survey<T>& seen, Index top_at, double* scratch)
+  PairRow(const SoftmaxProblem& p, const double* x, const double* t, const Survey& seen, Index top_at, double* scratch)
       : p_(p),
         x_(x),
         t_(t),
@@ -94,11 +89,11 @@ class PairRow {
     return std::isfinite(sum_size_);
   }
 
-  template <SoftmaxWork work, bool logarithm>
+  template <Kind kind>
   Pair one(Index i, double& error, double& sign) const {
     sign = 0;
-    if (work == SoftmaxWork::value && logarithm) {
-      const Pair d = difference(number(x_[i]), top_, static_cast<Pair*>(nullptr));
+    if constexpr (kind == Kind::log_value) {
+      const Pair d = difference(x_[i], top_, static_cast<Pair*>(nullptr));
       const Pair y = d + -log_;
       error = log_error_ + 2 * u * (std::fabs(d.high) + std::fabs(y.high));
       sign = -1.0;
@@ -106,21 +101,21 @@ class PairRow {
     }
     const Pair p = Pair{high_[i], low_[i]} * inverse_;
     const double p_error = p.high * (term_ + total_error_ * 1.01 + 12 * u) + tiny_, sum_size = std::fabs(sum_.high);
-    if (work == SoftmaxWork::value) {
+    if constexpr (kind == Kind::value) {
       error = p_error;
       sign = 1;
       return p;
     }
-    const Pair t{number(t_[i]), 0.0};
+    const Pair t{t_[i], 0.0};
     const double t_size = std::fabs(t.high);
-    if (logarithm && work == SoftmaxWork::cotangent) {
+    if constexpr (kind == Kind::log_cotangent) {
       const Pair product = p * sum_;
       error = (p_error * sum_size + p.high * sum_error_) * 1.02 + 6 * u * (t_size + std::fabs(product.high));
       return t + -product;
     }
     const Pair gap = t + -sum_;
     const double gap_error = sum_error_ + 4 * u * (t_size + sum_size), gap_size = std::fabs(gap.high);
-    if (logarithm) {
+    if constexpr (kind == Kind::log_tangent) {
       error = gap_error;
       return gap;
     }
@@ -191,7 +186,7 @@ class PairRow {
   }
 
   const SoftmaxProblem& p_;
-  const T *x_, *t_;
+  const double *x_, *t_;
   Index n_;
   double top_;
   Index top_at_;
@@ -200,48 +195,54 @@ class PairRow {
   Pair total_{}, inverse_{}, log_{}, sum_{};
 };
 
-// All of a row, or some cells; undecided cells are reported by their number in the row.
-template <class T, SoftmaxWork work, bool logarithm>
-void precise_row(const SoftmaxProblem& p, const T* x, const T* t, T* out, double* scratch,
-                 const SoftmaxReport& report, const Cells* cells) {
+// All of a row, or some cells. The row is gathered from every step-th place on from `start`; the scratch holds
+// 4 * length numbers.
+__attribute__((noinline)) inline void precise_row(const SoftmaxProblem& p, Index start, Index step, double* scratch,
+                                                  const SoftmaxReport& report, const Cells* cells) {
   const Index n = p.length;
-  const Survey<T> seen(x, n);
+  const SoftmaxWork work = p.work;
+  double *const x = scratch + 2 * n, *const t = p.t == nullptr ? nullptr : scratch + 3 * n;
+  if (step == 1) widen_to(x, p.dtype, p.x, start, n);
+  if (step == 1 && t != nullptr) widen_to(t, p.dtype, p.t, start, n);
+  for (Index i = 0; i < n && step != 1; ++i) {
+    x[i] = number_at(p.dtype, p.x, start + i * step);
+    if (t != nullptr) t[i] = number_at(p.dtype, p.t, start + i * step);
+  }
+  const auto put = [&](Index i, double value) { put_as(p.dtype, value, p.out, start + i * step); };
+  const Survey seen(x, n);
   bool bad = seen.bad, equal = false;
   if (t != nullptr) {
-    const Survey<T> along(t, n);
+    const Survey along(t, n);
     bad |= along.bad | (along.present != n);
     equal = along.top == along.least;
   }
   const auto fill = [&](double value) {
-    for (Index i = 0; i < n; ++i) out[i] = round_to<T>(value);
+    for (Index i = 0; i < n; ++i) put(i, value);
   };
   if (bad || seen.present == 0) return fill(std::numeric_limits<double>::quiet_NaN());
   // Equal tangents: t - sum(p t) is zero.
-  if (equal && !(logarithm && work == SoftmaxWork::cotangent)) return fill(0.0);
+  if (equal && !(p.logarithm && work == SoftmaxWork::cotangent)) return fill(0.0);
   Index top_at = 0;
-  while (number(x[top_at]) != seen.top) ++top_at;
+  while (x[top_at] != seen.top) ++top_at;
   if (work == SoftmaxWork::value && seen.present == 1) {  // nothing else counts
-    fill(logarithm ? -INFINITY : 0.0);
-    out[top_at] = round_to<T>(logarithm ? 0.0 : 1.0);
-    return;
+    fill(p.logarithm ? -INFINITY : 0.0);
+    return put(top_at, p.logarithm ? 0.0 : 1.0);
   }
-  PairRow<T> row(p, x, t, seen, top_at, scratch);
+  PairRow row(p, x, t, seen, top_at, scratch);
   const bool good = row.prepare();
-  for (Index c = 0; c < (cells == nullptr ? n : cells->count); ++c) {
-    const Index i = cells == nullptr ? c : cells->at[c];
-    if (number(x[i]) == -INFINITY) {  // p is 0
-      const bool kept = !logarithm || work != SoftmaxWork::tangent;
-      const double value = !logarithm ? 0.0 : work == SoftmaxWork::value ? -INFINITY : number(t[i]) + 0.0;
-      if (kept) {
-        out[i] = round_to<T>(value);
+  chosen(p, [&](auto kind) {
+    for (Index c = 0; c < (cells == nullptr ? n : cells->count); ++c) {
+      const Index i = cells == nullptr ? c : cells->at[c];
+      if (x[i] == -INFINITY && kind() != Kind::log_tangent) {  // p is 0
+        put(i, !p.logarithm ? 0.0 : work == SoftmaxWork::value ? -INFINITY : t[i] + 0.0);
         continue;
       }
+      double error, sign;
+      const Pair y = row.template one<kind()>(i, error, sign);
+      if (!good || !decide_signed(p.dtype, y, error, sign, p.out, start + i * step))
+        report.add(report.list, start + i * step);
     }
-    double error, sign;
-    const Pair y = row.template one<work, logarithm>(i, error, sign);
-    if (good && decide_signed(y, error, sign, out[i])) continue;
-    report.add(report.list, i);
-  }
+  });
 }
 
 }  // namespace

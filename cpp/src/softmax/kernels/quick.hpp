@@ -3,19 +3,17 @@
 #pragma once
 
 #include "elementwise/kernels/polynomials.hpp"
-#include "normalize/kernels/sums.hpp"
-#include "softmax/softmax_kernels.hpp"
+#include "softmax/kernels/precise.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 // Exponentials below e^lowest are taken for zeros. They are less than `below`, which no narrow type distinguishes from
 // zero; nor, in a derivative, its product with the largest number of such a type.
-template <SoftmaxWork work>
 struct Floor {
-  static constexpr double lowest = work == SoftmaxWork::value ? -110.0 : -200.0;
-  static constexpr double below = work == SoftmaxWork::value ? 0x1p-158 : 0x1p-288;
+  double lowest, below;
 };
+constexpr Floor floor_of(Kind kind) { return is_value(kind) ? Floor{-110.0, 0x1p-158} : Floor{-200.0, 0x1p-288}; }
 constexpr double kUnit = 0x1p-53;
 // The polynomial is off by less than 2^-48 where |r| <= 0.347, the reduction and its evaluation by less than 2^-50.
 constexpr double kExponentialError = 0x1p-47;
@@ -45,13 +43,13 @@ struct RowForm {
   bool good = false;
 };
 
-template <SoftmaxWork work, bool logarithm>
+template <Kind kind>
 inline RowForm row_form(const RowSums& s, Index length) {
   RowForm f;
-  const double n = static_cast<double>(length), k = (kLongest + 12) * kUnit, below = n * Floor<work>::below;
+  const double n = static_cast<double>(length), k = (kLongest + 12) * kUnit, below = n * floor_of(kind).below;
   f.top = s.top;
   // A difference is rounded once, which changes its exponential by |d| units at most.
-  const double reach = std::fmin(s.top - s.least, -Floor<work>::lowest);
+  const double reach = std::fmin(s.top - s.least, -floor_of(kind).lowest);
   const double term = kExponentialError + (reach + 4) * kUnit;
   const double total_error = k + term + below + 4 * kUnit;  // relative; the total is at least 1
   const double p_error = (term + total_error + 8 * kUnit) * 1.01;
@@ -59,13 +57,13 @@ inline RowForm row_form(const RowSums& s, Index length) {
   f.low = f.inverse * (1 - p_error);
   f.high = f.inverse * (1 + p_error);
   f.good = std::fabs(s.top) < std::numeric_limits<double>::infinity() && s.total >= 1 && p_error < 0x1p-20;
-  if constexpr (work == SoftmaxWork::value && logarithm) {
+  if constexpr (kind == Kind::log_value) {
     f.shift = log_one_plus(s.rest);
     f.error = (s.size * (k + term) + below) * 1.01 + f.shift * 24 * kUnit;
     f.relative = 6 * kUnit;
   }
-  if constexpr (work != SoftmaxWork::value) {
-    if constexpr (logarithm && work == SoftmaxWork::cotangent) {
+  if constexpr (!is_value(kind)) {
+    if constexpr (kind == Kind::log_cotangent) {
       f.shift = s.product;  // the sum of g
       f.error = k * s.size * 1.01;
       f.relative = (p_error + 8 * kUnit) * 1.01;
@@ -111,16 +109,16 @@ struct Interval {
 };
 
 // Both ends of a cell's result; e is its exponential.
-template <SoftmaxWork work, bool logarithm>
+template <Kind kind>
 HALFULP_ALWAYS_INLINE Interval interval(const VectorForm& f, const Doubles& e, const Doubles& x, const Doubles& t) {
-  if constexpr (work == SoftmaxWork::value && !logarithm) return {e * f.low, e * f.high};
-  if constexpr (work == SoftmaxWork::value && logarithm) {
+  if constexpr (kind == Kind::value) return {e * f.low, e * f.high};
+  if constexpr (kind == Kind::log_value) {
     const Doubles d = max_first(Doubles(x - f.top), splat(-1e300));  // -inf, which every narrow type rounds this to
     const Doubles y = d - f.shift;
     const Doubles error = multiply_add(magnitude(y), f.relative, f.error);
     return {y - error, y + error};
   }
-  if constexpr (work == SoftmaxWork::cotangent && logarithm) {
+  if constexpr (kind == Kind::log_cotangent) {
     const Doubles p = e * f.inverse;
     const Doubles product = p * f.shift;
     const Doubles y = t - product;
@@ -129,7 +127,7 @@ HALFULP_ALWAYS_INLINE Interval interval(const VectorForm& f, const Doubles& e, c
     return {y - error, y + error};
   }
   const Doubles gap = t - f.shift;
-  if constexpr (logarithm) return {gap - f.error, gap + f.error};
+  if constexpr (kind == Kind::log_tangent) return {gap - f.error, gap + f.error};
   // The interval of the gap, widened by the relative error of p; its ends keep their signs where p is zero.
   const Doubles width = multiply_add(magnitude(gap), f.relative, f.error);
   const Doubles p = e * f.inverse;

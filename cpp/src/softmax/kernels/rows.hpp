@@ -11,22 +11,17 @@ namespace {
 struct Range {
   double top, least;
 };
-template <class T>
-inline Range range_of(const T* x, Index n) {
-  using V = std::conditional_t<std::is_same_v<T, float>, Vector<float>, Doubles>;
-  constexpr Index width = kLanes<lane_type<V>>;
+inline Range range_of(const float* x, Index n) {
+  using V = Vector<float>;
+  constexpr Index width = kLanes<float>;
   const double first = number(x[0]);
   Range found{first, first};
   Index at = 0;
   if (n >= 2 * width) {
-    const auto read = [&](Index i) HALFULP_INLINE_LAMBDA {
-      if constexpr (std::is_same_v<T, float>) return load(x + i);
-      else return load_doubles(x + i);
-    };
-    V top[2] = {read(0), read(width)}, least[2] = {top[0], top[1]};
+    V top[2] = {load(x), load(x + width)}, least[2] = {top[0], top[1]};
     for (at = 2 * width; at + 2 * width <= n; at += 2 * width)
       for (int j = 0; j < 2; ++j) {
-        const V v = read(at + j * width);
+        const V v = load(x + at + j * width);
         top[j] = max_first(top[j], v);
         least[j] = v < least[j] ? v : least[j];
       }
@@ -42,19 +37,18 @@ inline Range range_of(const T* x, Index n) {
 }
 
 // e of a vector of cells: zero far below the top. A NaN is not far.
-template <SoftmaxWork work, bool far>
+template <Kind kind, bool far>
 HALFULP_ALWAYS_INLINE Doubles exponential_below(const Doubles& d) {
   if constexpr (!far) return exponential_of(d);
-  const Doubles floor = splat(Floor<work>::lowest);
+  const Doubles floor = splat(floor_of(kind).lowest);
   const Doubles e = exponential_of(max_first(d, floor));  // a NaN stays
   return select(d < floor, Doubles{}, e);
 }
 
-// A row without the largest cell's exponential, which is 1.
-inline double sum_without_top(double* e, Index n) {
-  Index top_at = 0;
-  while (e[top_at] != 1.0) ++top_at;
-  e[top_at] = 0.0;
+// The sum of a row without one cell.
+inline double sum_without(double* e, Index n, Index cell) {
+  const double own = e[cell];
+  e[cell] = 0.0;
   VectorPair total{};
   Doubles sums[kChains]{};
   in_chains<kChains>(
@@ -63,23 +57,41 @@ inline double sum_without_top(double* e, Index n) {
         total = with(total, Doubles((sums[0] + sums[1]) + (sums[2] + sums[3])));
         for (Doubles& sum : sums) sum = Doubles{};
       });
-  e[top_at] = 1.0;
+  e[cell] = own;
   return lane_sum(total);
 }
+// The same without the largest cell's exponential, which is 1.
+inline double sum_without_top(double* e, Index n) {
+  Index top_at = 0;
+  while (e[top_at] != 1.0) ++top_at;
+  return sum_without(e, n, top_at);
+}
 
-template <class T, SoftmaxWork work, bool logarithm>
+template <Kind kind>
 class QuickRow {
-  static constexpr bool kTangents = work != SoftmaxWork::value;
-  static constexpr bool kPlainSum = logarithm && work == SoftmaxWork::cotangent;
-  static constexpr bool kNeedsExponentials = !(logarithm && work != SoftmaxWork::cotangent);
+  static constexpr bool kTangents = !is_value(kind);
+  static constexpr bool kPlainSum = kind == Kind::log_cotangent;
+  static constexpr bool kNeedsExponentials = kind != Kind::log_value && kind != Kind::log_tangent;
 
  public:
-  QuickRow(const T* x, const T* t, T* out, Index n, double* scratch)
-      : x_(x), t_(t), out_(out), n_(n), e_(scratch) {}
+  QuickRow(const SoftmaxProblem& p, const float* x, const float* t, Index start, float* results, double* scratch)
+      : p_(p), x_(x), t_(t), start_(start), results_(results), n_(p.length), e_(scratch) {}
 
   // False if double cannot be trusted with this row; else `undecided` has the cells that are left.
   bool run(Cells& undecided) {
+    RowForm form;
+    if (!find(form)) return false;
+    put(form, undecided);
+    if constexpr (kind == Kind::derivative)
+      if (least_ == -std::numeric_limits<double>::infinity())
+        for (Index i = 0; i < n_; ++i)
+          if (number(x_[i]) == -std::numeric_limits<double>::infinity()) put_as(p_.dtype, 0.0, p_.out, start_ + i);
+    return true;
+  }
+  // The coefficients of the row; its exponentials are in the scratch then.
+  bool find(RowForm& form) {
     const Range range = range_of(x_, n_);
+    least_ = range.least;
     RowSums sums{range.top, range.least, 0, 0, 0, 0, 0, 0};
     if (!(std::fabs(range.top) < std::numeric_limits<double>::infinity())) return false;
     if constexpr (kTangents) {
@@ -87,22 +99,23 @@ class QuickRow {
       sums.t_top = along.top;
       sums.t_least = along.least;
     }
-    if (range.top - range.least <= -Floor<work>::lowest && n_ % kWide == 0) exponentials<false>(sums);
+    if (range.top - range.least <= -floor_of(kind).lowest && n_ % kWide == 0) exponentials<false>(sums);
     else exponentials<true>(sums);
     if (!std::isfinite(sums.total)) return false;
-    if constexpr (work == SoftmaxWork::value && logarithm) {
+    if constexpr (kind == Kind::log_value) {
       const bool close = sums.total < 1.125;  // taking the 1 off would cancel
       sums.rest = close ? sum_without_top(e_, n_) : sums.total - 1.0;
       sums.size = close ? sums.rest : sums.total;
     }
-    const RowForm form = row_form<work, logarithm>(sums, n_);
-    if (!form.good) return false;
-    outputs(VectorForm(form), undecided);
-    if constexpr (kTangents && !logarithm)
-      if (range.least == -std::numeric_limits<double>::infinity())
-        for (Index i = 0; i < n_; ++i)
-          if (number(x_[i]) == -std::numeric_limits<double>::infinity()) out_[i] = round_to<T>(0.0);
-    return true;
+    form = row_form<kind>(sums, n_);
+    return form.good;
+  }
+  double least() const { return least_; }
+  void put(const RowForm& form, Cells& undecided) {
+    const VectorForm all(form);
+    outputs(all, undecided);
+    if (is_half(p_.dtype))
+      narrow_floats(p_.dtype, results_, n_, p_.out, start_, [&](Index i) { one(all, i, undecided); });
   }
 
  private:
@@ -116,7 +129,7 @@ class QuickRow {
         n_,
         [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
           const Doubles d = read(x_, -std::numeric_limits<double>::infinity()) - top;
-          const Doubles e = exponential_below<work, far>(d);
+          const Doubles e = exponential_below<kind, far>(d);
           store(e_ + read.at, e);  // the scratch has room for a whole vector
           sums[chain] += e;
           if constexpr (kPlainSum) {
@@ -143,72 +156,69 @@ class QuickRow {
   HALFULP_ALWAYS_INLINE Interval found(const VectorForm& form, const Read& read) const {
     Doubles e{}, x{}, t{};
     if constexpr (kNeedsExponentials) e = load(e_ + read.at);
-    if constexpr (work == SoftmaxWork::value && logarithm) x = read(x_, 0.0);
+    if constexpr (kind == Kind::log_value) x = read(x_, 0.0);
     if constexpr (kTangents) t = read(t_, 0.0);
-    return interval<work, logarithm>(form, e, x, t);
+    return interval<kind>(form, e, x, t);
   }
   void outputs(const VectorForm& given, Cells& undecided) {
     constexpr int together = 4;
     const VectorForm form = given;
-    T* const out = out_;
+    float* const out = results_;
     Index at = 0;
     for (; at + together * kWide <= n_; at += together * kWide) {
-      Ends<T> ends;
+      Ends<float> ends;
       for (int i = 0; i < together; ++i) {
         const Interval ends_of = found(form, WholeVector{at + i * kWide});
         ends.put(out + at + i * kWide, ends_of.low, ends_of.high);
       }
-      if (ends.differ())
-        for (int i = 0; i < together; ++i) check(form, WholeVector{at + i * kWide}, undecided);
+      if (ends.differ()) check(given, at, together * kWide, undecided);
     }
-    for (; at + kWide <= n_; at += kWide) {
-      Ends<T> ends;
-      const Interval ends_of = found(form, WholeVector{at});
-      ends.put(out + at, ends_of.low, ends_of.high);
-      if (ends.differ()) check(form, WholeVector{at}, undecided);
+    for (; at < n_; at += kWide) {
+      Ends<float> ends;
+      const FirstItems read{at, n_ - at < kWide ? n_ - at : kWide};
+      const Interval ends_of = found(form, read);
+      ends.put_first(out + at, ends_of.low, ends_of.high, read.count());
+      if (ends.differ()) check(given, at, read.count(), undecided);
     }
-    if (at == n_) return;
-    Ends<T> ends;
-    const FirstItems read{at, n_ - at};
-    const Interval ends_of = found(form, read);
-    ends.put_first(out + at, ends_of.low, ends_of.high, read.count());
-    check(form, read, undecided);
   }
-  template <class Read>
-  void check(const VectorForm& form, const Read& read, Cells& undecided) const {
-    const Interval ends_of = found(form, read);
-    for (int i = 0; i < read.count(); ++i)
-      if (!same_rounding<T>(ends_of.low[i], ends_of.high[i])) undecided.add(read.at + i);
+  __attribute__((noinline)) void check(const VectorForm& form, Index at, Index count, Cells& undecided) const {
+    for (Index i = at; i < at + count; ++i) {
+      if (is_half(p_.dtype)) results_[i] = undecided_float(p_.dtype);
+      else one(form, i, undecided);
+    }
+  }
+  __attribute__((noinline)) void one(const VectorForm& form, Index i, Cells& undecided) const {
+    const Interval ends_of = found(form, FirstItems{i, 1});
+    if (!round_ends(p_.dtype, ends_of.low[0], ends_of.high[0], p_.out, start_ + i)) undecided.add(i);
   }
 
-  const T *x_, *t_;
-  T* out_;
+  const SoftmaxProblem& p_;
+  const float *x_, *t_;
+  Index start_;
+  float* results_;
   Index n_;
   double* e_;
+  double least_ = 0;
 };
 
-template <class T, SoftmaxWork work, bool logarithm>
+template <Kind kind>
 void rows_of(const SoftmaxProblem& p, Index begin, Index end, double* scratch, const SoftmaxReport& report) {
   const Index n = p.length;
+  const bool half = is_half(p.dtype);
+  float* const floats = reinterpret_cast<float*>(scratch + n + kWide);  // of half types: cells, tangents, results
   for (Index row = begin; row < end; ++row) {
-    const T* x = static_cast<const T*>(p.x) + row * n;
-    const T* t = p.t == nullptr ? nullptr : static_cast<const T*>(p.t) + row * n;
-    T* out = static_cast<T*>(p.out) + row * n;
     Cells undecided;
     bool some = false;
-    if constexpr (sizeof(T) < sizeof(double)) {
-      some = QuickRow<T, work, logarithm>(x, t, out, n, scratch).run(undecided) && undecided.count <= Cells::capacity;
+    if (p.dtype != DType::f64) {
+      if (half) widen_to(floats, p.dtype, p.x, row * n, n);
+      if (half && !is_value(kind)) widen_to(floats + n, p.dtype, p.t, row * n, n);
+      const float* const x = half ? floats : static_cast<const float*>(p.x) + row * n;
+      const float* const t = half || is_value(kind) ? floats + n : static_cast<const float*>(p.t) + row * n;
+      float* const results = half ? floats + 2 * n : static_cast<float*>(p.out) + row * n;
+      some = QuickRow<kind>(p, x, t, row * n, results, scratch).run(undecided) && undecided.count <= Cells::capacity;
       if (some && undecided.count == 0) continue;
     }
-    struct Shifted {
-      const SoftmaxReport& report;
-      Index start;
-    } shifted{report, row * n};
-    const SoftmaxReport own{&shifted, [](void* list, Index position) {
-                              const Shifted& to = *static_cast<Shifted*>(list);
-                              to.report.add(to.report.list, to.start + position);
-                            }};
-    precise_row<T, work, logarithm>(p, x, t, out, scratch, own, some ? &undecided : nullptr);
+    precise_row(p, row * n, 1, scratch, report, some ? &undecided : nullptr);
   }
 }
 
