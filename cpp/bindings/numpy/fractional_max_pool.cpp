@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
+#include <span>
 
 #include "bindings.hpp"
+#include "halfulp/given_windows.hpp"
 #include "halfulp/max_pool.hpp"
 #include "halfulp/parallel.hpp"
 #include "numpy/array.hpp"
@@ -27,29 +30,71 @@ ArrayView plane_of(const ArrayView& array, int ndim, Index plane) {
   return view;
 }
 
-struct PlaneWinners {
-  std::unique_ptr<MaxPlan> plan;
-  Winners winners;
+// The windows of an operator, wherever they start.
+struct FractionalShape {
+  std::string name;
+  std::vector<Index> kernel, output;
+  Ties ties;
+  NanPolicy nan;
+
+  int ndim() const noexcept { return static_cast<int>(kernel.size()); }
+  Index starts_per_plane() const {
+    Index n = 0;
+    for (const Index size : output) n += size;
+    return n;
+  }
+
+  MaxPlan plan(std::span<const Index> sizes, const Index* starts) const {
+    std::vector<Axis> axes;
+    for (std::size_t a = 0; a < kernel.size(); ++a) {
+      axes.push_back(bins_axis(sizes[a], kernel[a], {starts, starts + output[a]}));
+      starts += output[a];
+    }
+    return MaxPlan(name, std::move(axes), ties, nan);
+  }
+
+  // Planes of single winners, where the windows of a plane need no plan.
+  bool direct(std::span<const Index> sizes, DType dtype, const Index* starts, GivenWindows& windows) const {
+    if (ndim() != 2 || (ties != Ties::first && ties != Ties::last)) return false;
+    windows = {{sizes[0], sizes[1]}, {kernel[0], kernel[1]}, {output[0], output[1]},
+               {starts, starts + output[0]}, ties == Ties::last};
+    return given_windows_apply(windows, dtype);
+  }
 };
 
 class FractionalPullback {
  public:
-  FractionalPullback(std::vector<PlaneWinners> planes, std::string name, const ArrayView& x, const Sizes& output)
-      : planes_(std::move(planes)), name_(std::move(name)), input_(x.shape), output_(output), dtype_(x.dtype) {}
+  // `starts` is (planes, windows of all axes).
+  FractionalPullback(FractionalShape shape, std::vector<Winners> planes, std::vector<Index> starts, const ArrayView& x,
+                     const Sizes& output)
+      : shape_(std::move(shape)),
+        planes_(std::move(planes)),
+        starts_(std::move(starts)),
+        input_(x.shape),
+        output_(output),
+        dtype_(x.dtype) {}
 
   FractionalPullback(const FractionalPullback&) = delete;
   FractionalPullback& operator=(const FractionalPullback&) = delete;
 
   nb::object operator()(nb::handle cotangent) const {
-    const InputArray g = take_matching(cotangent, name_.c_str(), "cotangent", output_, dtype_, "I5");
+    const InputArray g = take_matching(cotangent, shape_.name.c_str(), "cotangent", output_, dtype_, "I5");
     OutputArray dx = new_output(input_, dtype_);
+    const int ndim = shape_.ndim();
+    const Index row = shape_.starts_per_plane();
     {
       const KernelScope scope;
       parallel_for(static_cast<Index>(planes_.size()), 1, [&](Index begin, Index end) {
+        std::vector<double> sums;
         for (Index p = begin; p < end; ++p) {
-          const PlaneWinners& plane = planes_[static_cast<std::size_t>(p)];
-          const int ndim = plane.plan->ndim();
-          max_pullback(*plane.plan, plane.winners, plane_of(g.view, ndim, p), plane_of(dx.view, ndim, p));
+          const Winners& winners = planes_[static_cast<std::size_t>(p)];
+          const Index* const starts = starts_.data() + p * row;
+          const ArrayView from = plane_of(g.view, ndim, p), to = plane_of(dx.view, ndim, p);
+          GivenWindows windows;
+          if (shape_.direct(input_.last(ndim), dtype_, starts, windows) &&
+              given_pullback(windows, dtype_, winners.data.get(), from.data, to.data, sums))
+            continue;
+          max_pullback(shape_.plan(input_.last(ndim), starts), winners, from, to);
         }
       });
     }
@@ -57,25 +102,34 @@ class FractionalPullback {
   }
 
  private:
-  std::vector<PlaneWinners> planes_;
-  std::string name_;
+  FractionalShape shape_;
+  std::vector<Winners> planes_;
+  std::vector<Index> starts_;
   Sizes input_, output_;
   DType dtype_;
 };
+
+// Room for the winners of one plane of outputs, a byte each.
+Winners winners_of_plane(const ArrayView& out) {
+  Winners winners;
+  winners.bytes = out.count();
+  winners.data.reset(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(winners.bytes))));
+  if (!winners.data) throw std::bad_alloc();
+  const auto item = static_cast<Index>(item_size(out.dtype));
+  for (int axis = 0; axis < out.ndim(); ++axis) winners.strides.push_back(out.strides[axis] / item);
+  return winners;
+}
 
 class FractionalOperator {
  public:
   FractionalOperator(std::string name, std::vector<Index> kernel, std::vector<Index> output, const std::string& ties,
                      const std::string& nan)
-      : name_(std::move(name)),
-        kernel_(std::move(kernel)),
-        output_(std::move(output)),
-        ties_(ties_from(ties)),
-        nan_(nan_from(nan)) {}
+      : shape_{std::move(name), std::move(kernel), std::move(output), ties_from(ties), nan_from(nan)} {}
 
   nb::object forward(nb::handle input, nb::handle starts) const {
     const Call call = begin(input, starts, false);
-    each(call, [&](const MaxPlan& plan, Index p) { max_forward(plan, x_of(call, p), out_of(call, p)); });
+    each(call, [&](const MaxPlan& plan, Index p) { max_forward(plan, x_of(call, p), out_of(call, p)); },
+         [&](const GivenWindows& windows, Index p) { return maxima(call, windows, p, nullptr, nullptr, nullptr); });
     return call.output.owner;
   }
 
@@ -84,32 +138,39 @@ class FractionalOperator {
     const OutputArray indices = new_output(call.output.view.shape, DType::i64);
     each(call, [&](const MaxPlan& plan, Index p) {
       max_indices(plan, x_of(call, p), out_of(call, p), plane_of(indices.view, ndim(), p));
-    });
+    }, [](const GivenWindows&, Index) { return false; });
     return nb::make_tuple(call.output.owner, indices.owner);
   }
 
   nb::tuple jvp(nb::handle input, nb::handle tangent, nb::handle starts) const {
     const Call call = begin(input, starts, true);
-    const InputArray t =
-        take_matching(tangent, name_.c_str(), "tangent", call.x.view.shape, call.x.view.dtype, "I4");
+    const InputArray t = take_matching(tangent, name(), "tangent", call.x.view.shape, call.x.view.dtype, "I4");
     const OutputArray out_tangent = new_output(call.output.view.shape, call.x.view.dtype);
     each(call, [&](const MaxPlan& plan, Index p) {
       max_jvp(plan, x_of(call, p), plane_of(t.view, ndim(), p), out_of(call, p),
               plane_of(out_tangent.view, ndim(), p));
+    }, [&](const GivenWindows& windows, Index p) {
+      return maxima(call, windows, p, plane_of(t.view, ndim(), p).data, plane_of(out_tangent.view, ndim(), p).data,
+                    nullptr);
     });
     return nb::make_tuple(call.output.owner, out_tangent.owner);
   }
 
   nb::tuple vjp(nb::handle input, nb::handle starts) const {
     const Call call = begin(input, starts, true);
-    std::vector<PlaneWinners> planes(static_cast<std::size_t>(call.planes));
+    std::vector<Winners> planes(static_cast<std::size_t>(call.planes));
     each(call, [&](const MaxPlan& plan, Index p) {
-      PlaneWinners& plane = planes[static_cast<std::size_t>(p)];
-      plane.plan = std::make_unique<MaxPlan>(plan);
-      plane.winners = max_winners(plan, x_of(call, p), out_of(call, p));
+      planes[static_cast<std::size_t>(p)] = max_winners(plan, x_of(call, p), out_of(call, p));
+    }, [&](const GivenWindows& windows, Index p) {
+      Winners& winners = planes[static_cast<std::size_t>(p)];
+      winners = winners_of_plane(out_of(call, p));
+      return maxima(call, windows, p, nullptr, nullptr, winners.data.get());
     });
-    return nb::make_tuple(call.output.owner, std::make_unique<FractionalPullback>(std::move(planes), name_, call.x.view,
-                                                                                  call.output.view.shape));
+    const Index* const first = call.starts.view.as<const Index>();
+    std::vector<Index> kept(first, first + call.planes * shape_.starts_per_plane());
+    return nb::make_tuple(call.output.owner,
+                          std::make_unique<FractionalPullback>(shape_, std::move(planes), std::move(kept), call.x.view,
+                                                               call.output.view.shape));
   }
 
  private:
@@ -119,50 +180,50 @@ class FractionalOperator {
     Index planes = 1;
   };
 
-  int ndim() const noexcept { return static_cast<int>(kernel_.size()); }
+  const char* name() const noexcept { return shape_.name.c_str(); }
+  int ndim() const noexcept { return shape_.ndim(); }
   ArrayView x_of(const Call& call, Index p) const { return plane_of(call.x.view, ndim(), p); }
   ArrayView out_of(const Call& call, Index p) const { return plane_of(call.output.view, ndim(), p); }
 
+  bool maxima(const Call& call, const GivenWindows& windows, Index p, const char* t, char* tangents,
+              std::uint8_t* winners) const {
+    return given_maxima(windows, call.x.view.dtype, x_of(call, p).data, t, out_of(call, p).data, tangents, winners);
+  }
+
   Call begin(nb::handle input, nb::handle starts, bool floats_only) const {
     Call call;
-    call.x = floats_only ? take_float_input(input, name_.c_str(), "input") : take_input(input, name_.c_str(), "input");
-    call.starts = take_input(starts, name_.c_str(), "starts");
+    call.x = floats_only ? take_float_input(input, name(), "input") : take_input(input, name(), "input");
+    call.starts = take_input(starts, name(), "starts");
     Sizes shape;
     for (int a = 0; a < call.x.view.ndim() - ndim(); ++a) {
       shape.push_back(call.x.view.shape[a]);
       call.planes *= call.x.view.shape[a];
     }
-    for (const Index size : output_) shape.push_back(size);
+    for (const Index size : shape_.output) shape.push_back(size);
     call.output = new_output(shape, call.x.view.dtype);
     return call;
   }
 
-  template <class F>
-  void each(const Call& call, const F& f) const {
+  // Every plane directly, or, where that is refused, by its own plan.
+  template <class F, class Direct>
+  void each(const Call& call, const F& f, const Direct& direct) const {
     const KernelScope scope;
     const std::span<const Index> sizes = call.x.view.shape.last(ndim());
-    Index row = 0;
-    for (const Index size : output_) row += size;
+    const Index row = shape_.starts_per_plane();
     Index cells = 1;
     for (const Index size : sizes) cells *= size;
     const Index grain = std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, cells));  // planes worth a thread
     parallel_for(call.planes, grain, [&](Index begin, Index end) {
       for (Index p = begin; p < end; ++p) {
-        const Index* starts = call.starts.view.as<const Index>() + p * row;
-        std::vector<Axis> axes;
-        for (std::size_t a = 0; a < kernel_.size(); ++a) {
-          axes.push_back(bins_axis(sizes[a], kernel_[a], {starts, starts + output_[a]}));
-          starts += output_[a];
-        }
-        f(MaxPlan(name_, std::move(axes), ties_, nan_), p);
+        const Index* const starts = call.starts.view.as<const Index>() + p * row;
+        GivenWindows windows;
+        if (shape_.direct(sizes, call.x.view.dtype, starts, windows) && direct(windows, p)) continue;
+        f(shape_.plan(sizes, starts), p);
       }
     });
   }
 
-  std::string name_;
-  std::vector<Index> kernel_, output_;
-  Ties ties_;
-  NanPolicy nan_;
+  FractionalShape shape_;
 };
 
 }  // namespace

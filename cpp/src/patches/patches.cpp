@@ -1,13 +1,17 @@
 #include "halfulp/patches.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
+#include "base/stream_kernels.hpp"
 #include "exact/exact_sum.hpp"
 #include "exact/rounded_pair.hpp"
 #include "halfulp/parallel.hpp"
@@ -40,8 +44,43 @@ Index grain_of(Index units, Index items) {
   return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));
 }
 
+// Writes past the caches by way of a stage: rows that are made there one after the other.
+class Stage {
+ public:
+  Stage(bool stream, Index row_bytes) : rows_(stream ? std::max<Index>(1, kBytes / std::max<Index>(1, row_bytes)) : 0) {
+    buffer_.assign(rows_ * row_bytes, 0);
+  }
+  // Where a row goes that belongs to `target`; rows follow each other there.
+  char* row(char* target, Index bytes) {
+    if (rows_ == 0) return target;
+    if (held_ > 0 && (held_ >= rows_ * bytes || target != target_ + held_)) flush();
+    if (held_ == 0) target_ = target;
+    held_ += bytes;
+    return buffer_.data() + held_ - bytes;
+  }
+  void flush() {
+    if (held_ > 0) select_stream_kernels().copy(buffer_.data(), target_, held_);
+    held_ = 0;
+  }
+  void finish() {
+    flush();
+    if (rows_ > 0) select_stream_kernels().finish();
+  }
+
+ private:
+  static constexpr Index kBytes = Index{1} << 13;
+  Index rows_;
+  RowBuffer<char> buffer_;
+  char* target_ = nullptr;
+  Index held_ = 0;
+};
+
+bool streams(const ArrayView& out) {
+  return out.count() * static_cast<Index>(item_size(out.dtype)) >= kStreamBytes;
+}
+
 template <class U>
-void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset, U* out) {
+void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset, U* target, Stage& stage) {
   const int last = static_cast<int>(axes.size()) - 1;
   Index taps[kMaxRank], output[kMaxRank] = {};
   for (int a = last; a >= 0; --a) {
@@ -52,7 +91,9 @@ void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset
   const RowKernels& kernels = select_row_kernels();
   const RealWindows run = real_windows(row, taps[last]);
   const Index shift = taps[last] * row.dilation - row.before;
+  const Index row_bytes = row.outputs * static_cast<Index>(sizeof(U));
   for (;;) {
+    U* const out = reinterpret_cast<U*>(stage.row(reinterpret_cast<char*>(target), row_bytes));
     Index source = 0;
     bool real = true;
     for (int a = 0; a < last; ++a) {
@@ -71,7 +112,7 @@ void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset
                            sizeof(U));
       std::fill_n(out + run.stop, row.outputs - run.stop, U{0});
     }
-    out += row.outputs;
+    target += row.outputs;
     int a = last - 1;
     for (; a >= 0; --a) {
       if (++output[a] < axes[a].outputs) break;
@@ -128,6 +169,10 @@ class RowSums {
     return kernels_.finish({cells_[0].data(), cells_[kParts > 2 ? 1 : 0].data(), cells_[2].data()}, out, cells);
   }
 
+  // Scratch of Fold::quick_row.
+  std::vector<const T*> sources;
+  std::vector<T> phases;
+
   double high(Index cell) const { return cells_[0].data()[cell]; }
   double low(Index cell) const { return kParts > 2 ? cells_[1].data()[cell] : 0.0; }
   double rest(Index cell) const { return cells_[2].data()[cell]; }
@@ -150,7 +195,9 @@ class Fold {
         offsets_(product(axes, &PatchAxis::kernel)),
         rows_(product(axes, &PatchAxis::size) / std::max<Index>(1, axes.back().size)),
         patches_(patches),
-        out_(out) {}
+        out_(out) {
+    if constexpr (std::is_same_v<T, float>) find_segments();
+  }
 
   Index rows() const noexcept { return rows_; }
 
@@ -158,6 +205,8 @@ class Fold {
   void row(Index unit, RowSums<T>& sums) const {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
+    if constexpr (std::is_same_v<T, float>)
+      if (!segments_.empty() && quick_row(unit, sums)) return;
     sums.start(axis.size, axis.stride);
     for_covering_rows(axes_, unit % rows_, [&](Index offset, Index window) {
       for (Index w = 0; w < axis.kernel; ++w) {
@@ -178,6 +227,73 @@ class Fold {
   }
 
  private:
+  // Cells of one phase, [first, stop), that have the same offsets of windows, and where the terms of each offset begin:
+  // at the window of the cell with number 0.
+  struct Segment {
+    Index phase, first, stop;
+    std::vector<std::pair<Index, Index>> taps;
+  };
+
+  // For windows one or two apart; no segments otherwise.
+  void find_segments() {
+    const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
+    if (axis.stride > 2 || axis.kernel > 32 || offsets_ > 1024 || rows_ > (Index{1} << 16)) return;
+    covering_.resize(static_cast<std::size_t>(rows_));
+    for (Index row = 0; row < rows_; ++row)
+      for_covering_rows(axes_, row, [&](Index offset, Index window) {
+        covering_[static_cast<std::size_t>(row)].emplace_back(offset, window);
+      });
+    for (Index phase = 0; phase < axis.stride; ++phase) {
+      const Index places = (axis.size - phase + axis.stride - 1) / axis.stride;
+      std::vector<Index> ends{0, places};
+      std::vector<std::array<Index, 4>> runs;  // first and stop place, offset, first window
+      for (Index w = 0; w < axis.kernel; ++w) {
+        const RealWindows run = real_windows(axis, w);
+        const Index shift = phase + axis.before - w * axis.dilation;
+        if (run.first >= run.stop || shift % axis.stride != 0) continue;
+        const Index from = shift / axis.stride;
+        runs.push_back({run.first - from, run.stop - from, w, from});
+        ends.push_back(run.first - from);
+        ends.push_back(run.stop - from);
+      }
+      std::sort(ends.begin(), ends.end());
+      for (std::size_t e = 0; e + 1 < ends.size(); ++e) {
+        Segment segment{phase, ends[e], ends[e + 1], {}};
+        if (segment.first >= segment.stop) continue;
+        for (const auto& [first, stop, w, from] : runs)
+          if (first <= segment.first && segment.stop <= stop) segment.taps.emplace_back(w, from);
+        segments_.push_back(std::move(segment));
+      }
+    }
+  }
+
+  // Sums in double that the range of the terms shows to be exact; false if it does not.
+  bool quick_row(Index unit, RowSums<T>& sums) const {
+    const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
+    const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
+    const auto& covering = covering_[static_cast<std::size_t>(unit % rows_)];
+    TermRange range;
+    Index most = 1;
+    T* const out = out_ + unit * axis.size;
+    const Index places = (axis.size + 1) / 2;
+    if (axis.stride == 2) sums.phases.resize(static_cast<std::size_t>(2 * places));
+    for (const Segment& segment : segments_) {
+      sums.sources.clear();
+      for (const auto& [offset, window] : covering)
+        for (const auto& [w, from] : segment.taps)
+          sums.sources.push_back(patches + (offset * axis.kernel + w) * windows_ + window * axis.outputs + from +
+                                 segment.first);
+      T* const to = (axis.stride == 1 ? out : sums.phases.data() + segment.phase * places) + segment.first;
+      const auto count = static_cast<Index>(sums.sources.size()), n = segment.stop - segment.first;
+      if (count == 0) std::fill_n(to, n, T{0});
+      else row_kernels_.sum_rows(sums.sources.data(), count, to, n, range);
+      most = std::max(most, count);
+    }
+    if (axis.stride == 2)
+      row_kernels_.interleave(sums.phases.data(), sums.phases.data() + places, out, axis.size, sizeof(T));
+    return range.exact(most);
+  }
+
   // Calls f(term) for every term of one cell.
   template <class F>
   void terms_of(Index unit, Index cell, const F& f) const {
@@ -210,6 +326,9 @@ class Fold {
   Index windows_, offsets_, rows_;
   const T* patches_;
   T* out_;
+  std::vector<Segment> segments_;
+  std::vector<std::vector<std::pair<Index, Index>>> covering_;  // the rows of windows that hold a row, and its offset
+  const PatchRowKernels& row_kernels_ = select_patch_row_kernels();
 };
 
 // Whether no two windows hold the same cell.
@@ -224,8 +343,17 @@ template <class U>
 void scatter_row(std::span<const PatchAxis> axes, Index row, const U* patches, U* out) {
   const PatchAxis& axis = axes.back();
   const Index windows = product(axes, &PatchAxis::outputs);
-  std::fill_n(out, axis.size, U{0});
+  const bool pairs = axis.kernel == 2 && axis.stride == 2 && axis.dilation == 1 && axis.before == 0;
+  const Index filled = pairs ? std::min(axis.size, 2 * axis.outputs) : 0;
+  bool covered = false;
+  if (!pairs) std::fill_n(out, axis.size, U{0});
   for_covering_rows(axes, row, [&](Index offset, Index window) {
+    if (pairs) {
+      const U* const even = patches + 2 * offset * windows + window * axis.outputs;
+      select_patch_row_kernels().interleave(even, even + windows, out, filled, sizeof(U));
+      covered = true;
+      return;
+    }
     for (Index w = 0; w < axis.kernel; ++w) {
       const RealWindows run = real_windows(axis, w);
       const U* const terms = patches + (offset * axis.kernel + w) * windows + window * axis.outputs;
@@ -233,6 +361,7 @@ void scatter_row(std::span<const PatchAxis> axes, Index row, const U* patches, U
       for (Index o = run.first; o < run.stop; ++o) cells[o * axis.stride] = terms[o];
     }
   });
+  if (pairs) std::fill(out + (covered ? filled : 0), out + axis.size, U{0});
 }
 
 // The fold of windows that do not overlap.
@@ -259,8 +388,11 @@ void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, c
     using U = decltype(bits);
     const Index units = planes * offsets;
     parallel_for(units, grain_of(units, units * windows), [&](Index begin, Index end) {
+      Stage stage(streams(out), axes.back().outputs * static_cast<Index>(sizeof(U)));
       for (Index unit = begin; unit < end; ++unit)
-        unfold_offset<U>(axes, x.as<const U>() + unit / offsets * cells, unit % offsets, out.as<U>() + unit * windows);
+        unfold_offset<U>(axes, x.as<const U>() + unit / offsets * cells, unit % offsets, out.as<U>() + unit * windows,
+                         stage);
+      stage.finish();
     });
   });
 }
@@ -307,25 +439,37 @@ Index place(Index planes, const ArrayView& values, const ArrayView& indices, con
   return refused.load() == values.count() ? -1 : refused.load();
 }
 
+namespace {
+
+// `Number` holds every position.
+template <class U, class Number>
+void pick_planes(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out) {
+  const Index positions = out.count() / planes, count = cells.count() / planes;
+  parallel_for(planes, grain_of(planes, 2 * out.count() + cells.count()), [&](Index begin, Index end) {
+    std::vector<Number> owner(static_cast<std::size_t>(count));  // the position that was placed last in a cell
+    for (Index plane = begin; plane < end; ++plane) {
+      const Index* const index = indices.as<const Index>() + plane * positions;
+      const U* const source = cells.as<const U>() + plane * count;
+      U* const target = out.as<U>() + plane * positions;
+      for (Index i = 0; i < positions; ++i)
+        if (index[i] >= 0) owner[static_cast<std::size_t>(index[i])] = static_cast<Number>(i);
+      for (Index i = 0; i < positions; ++i) {
+        const bool kept = index[i] >= 0 && owner[static_cast<std::size_t>(index[i])] == static_cast<Number>(i);
+        target[i] = kept ? source[index[i]] : U{0};
+      }
+    }
+  });
+}
+
+}  // namespace
+
 void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out) {
   if (planes == 0) return;
-  const Index positions = out.count() / planes, count = cells.count() / planes;
+  const Index positions = out.count() / planes;
   visit_bits(out.dtype, [&](auto bits) {
     using U = decltype(bits);
-    parallel_for(planes, grain_of(planes, 2 * out.count() + cells.count()), [&](Index begin, Index end) {
-      std::vector<Index> owner(static_cast<std::size_t>(count));  // the position that was placed last in a cell
-      for (Index plane = begin; plane < end; ++plane) {
-        const Index* const index = indices.as<const Index>() + plane * positions;
-        const U* const source = cells.as<const U>() + plane * count;
-        U* const target = out.as<U>() + plane * positions;
-        for (Index i = 0; i < positions; ++i)
-          if (index[i] >= 0) owner[static_cast<std::size_t>(index[i])] = i;
-        for (Index i = 0; i < positions; ++i) {
-          const bool kept = index[i] >= 0 && owner[static_cast<std::size_t>(index[i])] == i;
-          target[i] = kept ? source[index[i]] : U{0};
-        }
-      }
-    });
+    if (positions <= 0x10000) pick_planes<U, std::uint16_t>(planes, cells, indices, out);
+    else pick_planes<U, Index>(planes, cells, indices, out);
   });
 }
 
