@@ -66,6 +66,8 @@ def test_few_products_for_each_of_long_rows(dtype: Any) -> None:
     rng, op = np.random.default_rng(7), hu.Matmul()
     for depth, special in ((1, False), (3, True), (9, False)):
         a, b = hard(rng, (11, depth), dtype), hard(rng, (depth, 1031), dtype)
+        for array, one_in in ((a, 2), (b, 3)):  # zeros of either sign
+            array[rng.integers(0, one_in, array.shape) > 0] *= dtype.type(0)
         if special:
             a[3, 1], b[0, 700], b[2, 701] = -np.inf, np.nan, np.inf
         assert same(op(a, b), hu.spec.forward(op, a, b))

@@ -73,6 +73,8 @@ struct GatherWorkspace {
   bool whole = false;  // whether the slab still holds every cell of the tile
   // Per source: the least reach of a position or, for a stencil, the largest magnitude of a cell.
   double extreme[2] = {0, 0};
+  Buffer<S> magnitudes, terms;  // of the slab's cells, and of each position's products
+  bool measured = false;        // whether the former are those of the tile
   bool spread = false;   // whether the reaches of a stencil's positions hold that magnitude, or something better
   bool refined = false;  // something better
   Index seen = 0, undecided = 0;
@@ -137,6 +139,7 @@ class GatherEngine {
   void add_sizes(Workspace& work, const double* slab, const SlabLayout& layout, Index channels);
   void finish_reach(Workspace& work, std::size_t source);
   void refine_reach(Workspace& work);
+  void measure_terms(Workspace& work, const Part& part, Acceptance& acceptance);
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
   void finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
@@ -163,6 +166,7 @@ class GatherEngine {
   const Index packed_bytes_;
   const ProductKernels<S>& products_;
   const bool correct_, twofold_, stencil_, by_position_;  // by_position_: bounds for each position, not for the tile
+  const bool shallow_;
   const Index taps_, depth_;                          // depth_: products of an output, all sources together
   Index block_channels_, block_taps_;                 // a block: some channels with all taps, or some taps of one
   bool one_block_ = false;                            // whether one block holds all products of an output
@@ -214,6 +218,7 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
       twofold_(problem.mode == Mode::twofold),
       stencil_(prefers_stencil<T, S>(problem, products_.width)),
       by_position_(problem.mode != Mode::fast && !stencil_),
+      shallow_(is_shallow(problem)),
       taps_(problem.taps()),
       depth_(taps_ * problem.channels * static_cast<Index>(problem.sources.size())) {
   const Index fitting = std::max<Index>(1, kBlockDepth / std::max<Index>(1, taps_));  // channels

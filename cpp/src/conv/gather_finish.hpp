@@ -103,6 +103,27 @@ void GatherEngine<T, S>::refine_reach(Workspace& work) {
   work.whole = false;  // once is enough
 }
 
+// The sums of the magnitudes of the terms themselves: those of a sum of zeros, as sparse cotangents give, are zero.
+template <class T, class S>
+void GatherEngine<T, S>::measure_terms(Workspace& work, const Part& part, Acceptance& a) {
+  if constexpr (std::is_same_v<S, double>) {
+    const Index cells = SlabLayout::of(work.plan.cells(), 1, false).channel * p_.channels;
+    const S* const slab = work.slab.at_least(1) + work.slab_begin[0];
+    S* const magnitudes = work.magnitudes.at_least(cells + 4 * products_.width);
+    if (!work.measured)
+      for (Index i = 0; i < cells; ++i) magnitudes[i] = std::abs(slab[i]);
+    work.measured = true;
+    S weights[kShallow];
+    load_filter(0, part.group, part.row, 0, p_.channels, weights);
+    for (S& weight : weights) weight = std::abs(weight);
+    S* const terms = work.terms.at_least(part.count + products_.width);
+    products_.stencil[0](magnitudes + work.plan.position_cells()[static_cast<std::size_t>(part.first)],
+                         work.offsets.data(), weights, p_.channels, part.count, terms, 0, 0, true);
+    a.reach[0] = terms;
+    a.size[0] = 1;
+  }
+}
+
 template <class T, class S>
 void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
   work.padded.assign(1, 0);
@@ -268,10 +289,16 @@ template <class T, class S>
 void GatherEngine<T, S>::finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
                                         const Margin* margin, T* out) {
   work.seen += part.count;
-  if (margin != nullptr && decide_sums(kernels_, high, part.count, *margin, out)) return;
+  const bool measured = shallow_ && work.measured;  // lines of the tile had many zeros
+  if (margin != nullptr && !measured && decide_sums(kernels_, high, part.count, *margin, out)) return;
   std::uint8_t* const bad = work.bad.at_least(part.count);
   Acceptance a = acceptance(work, part);
+  if (measured) measure_terms(work, part, a);
   Index count = accept_sums(kernels_, high, low, a, out, bad);
+  if (shallow_ && !measured && count > 4) {
+    measure_terms(work, part, a);
+    count = accept_sums(kernels_, high, low, a, out, bad);
+  }
   work.undecided += count;
   const bool many = work.undecided >= 64 && work.undecided * 16 > work.seen;
   if (many && !exact_.known()) {
@@ -279,7 +306,7 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, const Part& part, doubl
     a.exact = exact_.now();
     count = accept_sums(kernels_, high, low, a, out, bad);
   }
-  if (many && count * 16 > part.count && work.whole) {
+  if (many && count * 16 > part.count && work.whole && !shallow_) {
     refine_reach(work);
     count = accept_sums(kernels_, high, low, a, out, bad);
   }

@@ -18,7 +18,7 @@ void GatherEngine<T, S>::stencil_sums(Workspace& work, const Chunk& chunk, Index
   const Index sources = static_cast<Index>(p_.sources.size());
   const Index slack = 4 * products_.width;
   work.whole = one_block_ || channel_cells * p_.channels * sources * static_cast<Index>(sizeof(S)) <= 4 * kSlabBytes;
-  work.refined = work.spread = false;
+  work.refined = work.spread = work.measured = false;
   const Index step = work.whole ? p_.channels : block_channels_;
   bool first_block = true;
   work.slab_begin.clear();

@@ -14,7 +14,7 @@ Index GatherEngine<T, S>::tile_size(Index chunks) const {
   const Index fitting = kTileBytes / (p_.channels * static_cast<Index>(sizeof(S))) / kMaxRows * kMaxRows;
   const Index whole = taps_ == 1 && fitting >= kLeastTile ? std::min(fitting, kMatrixTile) : kMatrixTile;
   const Index by_matrix = in_rows ? std::min(kRowTile, whole) : whole;
-  const Index by_stencil = is_shallow(p_) ? kShallowTile : std::max(kStencilTile, by_lines);
+  const Index by_stencil = shallow_ ? kShallowTile : std::max(kStencilTile, by_lines);
   const Index largest = stencil_ ? by_stencil : by_matrix;
   const Index step = stencil_ ? 256 : products_.rows, least = stencil_ ? 256 : std::min<Index>(64, largest);
   const Index rows = stencil_ ? 1 : products_.rows;  // positions that are computed together

@@ -35,6 +35,7 @@ struct WeightWorkspace {
   std::vector<const S*> rows;
   std::vector<Index> offsets;
   std::vector<double> input_size, output_size;
+  SparseChannels sparse;
   Index step = 1;   // input channels that are staged together
   Index width = 0;  // columns of the sums, one for each output channel and some to fill vectors
   Index plane = 0;  // the size of the sums; the distance from high to low parts
@@ -248,6 +249,7 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
       }
     }
   }
+  work.sparse.reset(task.ins, task.outs);
   finish(work, task);
 }
 

@@ -108,7 +108,11 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
     if (bad[i] == 0 && work.finite) continue;
     const bool exact = reach == 0 || sizes[i] == 0 || reach * sizes[i] < a.exact;
     const double value = twofold_ ? high[i] + work.low.at_least(1)[i] : high[i];
-    if (bad[i] != 0 || !std::isfinite(value)) out[i] = resolve(task, in, place(i), value, exact);
+    if (bad[i] == 0 && std::isfinite(value)) continue;
+    const Weight weight = place(i);
+    const WeightPlace where{task.group, task.first_out + weight.out, task.first_in + in, weight.tap, weight.out, in};
+    if (!exact && work.finite && terms_.resolve_sparse(work.sparse, where, out[i])) continue;
+    out[i] = resolve(task, in, weight, value, exact);
   }
 }
 

@@ -62,7 +62,11 @@ bool WeightPatchEngine<T>::finish_tap(Workspace& work, const WeightTask& task, I
   for (Index m = 0; m < task.outs; ++m) {
     if (bad[m] == 0) continue;
     const bool zero = zeros || sizes[m] == 0;  // decided by one look
-    if (!zero) work.undecided += 1;
+    if (!zero) {
+      const WeightPlace place{task.group, task.first_out + m, task.first_in + in, tap, m, in};
+      if (terms_.resolve_sparse(work.sparse, place, out[m])) continue;
+      work.undecided += 1;
+    }
     if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {
       refused_ = true;
       return false;

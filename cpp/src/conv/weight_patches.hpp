@@ -38,6 +38,7 @@ struct WeightPatchWorkspace {
   Buffer<std::uint8_t> bad;
   std::vector<double> input_squares, input_size;  // [channel][value], [channel]
   std::vector<WeightRun> runs;
+  SparseChannels sparse;
   Index patches = 0, padded = 0;  // of the chunk; rounded up to whole vectors
   Index width = 0, rows = 0;      // of the sums: output and input channels with the filling
   Index seen = 0, undecided = 0;
@@ -181,6 +182,7 @@ void WeightPatchEngine<T>::run_task(Workspace& work, const WeightTask& task) {
   }
   if (totals != nullptr) std::copy_n(totals, size, sums);
   find_sizes(work, task);
+  work.sparse.reset(task.ins, task.outs);
   if (!refused_) finish(work, task);
 }
 

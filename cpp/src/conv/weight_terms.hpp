@@ -10,6 +10,28 @@
 
 namespace halfulp::conv {
 
+// The cells of a channel that are not zero, if they are few, as where ReLU has left a channel nearly dead.
+struct SparseChannel {
+  bool known = false, few = false;
+  std::vector<Index> places;  // of each: the sample, then the index along every axis
+};
+
+// Those of a task's channels that were asked for.
+struct SparseChannels {
+  std::vector<SparseChannel> inputs, outputs;
+
+  void reset(Index ins, Index outs) {
+    inputs.assign(static_cast<std::size_t>(ins), {});
+    outputs.assign(static_cast<std::size_t>(outs), {});
+  }
+};
+
+// A weight of a task: its channels in the group, and those counted from the task's first.
+struct WeightPlace {
+  Index group, out, in, tap;
+  Index task_out, task_in;
+};
+
 template <class T>
 class WeightTerms {
  public:
@@ -34,6 +56,24 @@ class WeightTerms {
     return round_products<T>(walk, nullptr);
   }
 
+  // The correctly rounded sum of finite terms, if one of the two channels has few cells that are not zero.
+  bool resolve_sparse(SparseChannels& channels, const WeightPlace& at, T& result) const {
+    const Index out_channel = at.group * g_.out_channels + at.out, in_channel = at.group * g_.in_channels + at.in;
+    SparseChannel& outs = channels.outputs[static_cast<std::size_t>(at.task_out)];
+    SparseChannel& ins = channels.inputs[static_cast<std::size_t>(at.task_in)];
+    if (!outs.known) find_nonzero(outputs_, out_channel, false, outs);
+    if (!ins.known) find_nonzero(inputs_, in_channel, true, ins);
+    if (!outs.few && !ins.few) return false;
+    const bool by_input = !outs.few || (ins.few && ins.places.size() < outs.places.size());
+    const SparseChannel& sparse = by_input ? ins : outs;
+    const T* const output = outputs_.data + out_channel * outputs_.channel;
+    const T* const input = inputs_.data + in_channel * inputs_.channel;
+    const auto walk = [&](const auto& f) { return walk_nonzero(sparse, by_input, at.tap, output, input, f); };
+    const bool zero = walk(one_by_one<T>([](double y, double x) { return y == 0 || x == 0; }));
+    result = zero ? resolve(at.group, at.out, at.in, at.tap, 0.0, true) : round_products<T>(walk, nullptr);
+    return true;
+  }
+
   // Whether all cells that meet a tap are zero, as where only the border of a channel is not: then every sum is zero.
   bool meets_zeros(Index group, Index in, Index tap) const {
     return for_each_run(group, 0, in, tap, [](const T*, Index, const T* input, Index step, Index count) {
@@ -44,6 +84,67 @@ class WeightTerms {
   }
 
  private:
+  void find_nonzero(const Planes<const T>& planes, Index channel, bool input, SparseChannel& found) const {
+    constexpr Index share = 8, least = 16;
+    const std::size_t axes = gather_.size();
+    const auto size = [&](std::size_t axis) { return input ? gather_[axis].source_size : gather_[axis].positions; };
+    Index cells = g_.batch;
+    for (std::size_t axis = 0; axis < axes; ++axis) cells *= size(axis);
+    const std::size_t most = static_cast<std::size_t>(std::max(least, cells / share)) * (axes + 1);
+    std::vector<Index> place(axes + 1, 0);
+    found.known = true;
+    const Index run = size(axes - 1), stride = planes.spatial.back();
+    for (Index first = 0; first < cells; first += run) {
+      Index rest = first / run;
+      const T* line = planes.data + channel * planes.channel;
+      for (std::size_t axis = axes - 1; axis-- > 0; rest /= size(axis)) {
+        place[axis + 1] = rest % size(axis);
+        line += place[axis + 1] * planes.spatial[axis];
+      }
+      place[0] = rest;
+      line += rest * planes.batch;
+      for (Index i = 0; i < run; ++i) {
+        if (as_double(line[i * stride]) == 0) continue;
+        if (found.places.size() >= most) {
+          found.places = {};
+          return;
+        }
+        place[axes] = i;
+        found.places.insert(found.places.end(), place.begin(), place.end());
+      }
+    }
+    found.few = true;
+  }
+
+  // Calls f with the terms whose output or, if `by_input`, whose input cell is in the list.
+  template <class F>
+  bool walk_nonzero(const SparseChannel& sparse, bool by_input, Index tap, const T* output, const T* input,
+                    const F& f) const {
+    const std::size_t axes = gather_.size();
+    Index offset[kMaxRank], rest = tap;
+    for (std::size_t axis = axes; axis-- > 0;) {
+      const Index taps = static_cast<Index>(gather_[axis].tap.size());
+      offset[axis] = gather_[axis].offset[static_cast<std::size_t>(rest % taps)];
+      rest /= taps;
+    }
+    for (std::size_t i = 0; i < sparse.places.size(); i += axes + 1) {
+      const Index* const place = sparse.places.data() + i;
+      Index y = place[0] * outputs_.batch, x = place[0] * inputs_.batch;
+      bool real = true;
+      for (std::size_t axis = 0; axis < axes && real; ++axis) {
+        const GatherAxis& one = gather_[axis];
+        const Index start = by_input ? place[axis + 1] - offset[axis] : place[axis + 1] * one.step;
+        const Index q = by_input ? start / one.step : place[axis + 1];
+        const Index cell = by_input ? place[axis + 1] : start + offset[axis];
+        real = start >= 0 && q * one.step == start && q < one.positions && cell >= 0 && cell < one.source_size;
+        y += q * outputs_.spatial[axis];
+        x += cell * inputs_.spatial[axis];
+      }
+      if (real && !f(output + y, 0, input + x, 0, 1)) return false;
+    }
+    return true;
+  }
+
   template <class F>
   bool for_each_run(Index group, Index out, Index in, Index tap, const F& f) const {
     for (Index n = 0; n < g_.batch; ++n) {

@@ -119,6 +119,30 @@ void check_shapes(std::mt19937& random) {
   }
 }
 
+// Channels that are zero but for a few cells: most of their sums are zeros of either sign.
+template <class T>
+void check_sparse(std::mt19937& random) {
+  Example<T> e = example<T>({2, 1, 16, 17, 20, 20, 1, 1}, random);
+  const auto thin = [&](std::vector<T>& values, Index cells, unsigned one_in) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (static_cast<Index>(i) / cells % 3 != 0 && random() % one_in != 0)
+        values[i] = round_to<T>(std::signbit(as_double(values[i])) ? -0.0 : 0.0);
+  };
+  thin(e.x, e.cells(), 100);
+  thin(e.y, e.positions(), 25);
+  for (Index i = 0; i < e.cells(); ++i) {  // one sum of nothing but -0
+    e.x[static_cast<std::size_t>(i)] = e.x[static_cast<std::size_t>(16 * e.cells() + i)] = round_to<T>(-0.0);
+    e.y[static_cast<std::size_t>(i)] = e.y[static_cast<std::size_t>(17 * e.positions() + i)] = round_to<T>(1.0);
+  }
+  CHECK(e.run());
+  bool exact = true;
+  for (Index i = 0; i < static_cast<Index>(e.w.size()); ++i) {
+    const T value = e.exact(i);
+    exact = exact && std::memcmp(&value, &e.w[static_cast<std::size_t>(i)], sizeof(T)) == 0;
+  }
+  CHECK(exact);
+}
+
 template <class T>
 void check_refusals(std::mt19937& random) {
   const auto run = [&](const Shape& shape, const auto& change) {
@@ -150,6 +174,8 @@ int main() {
   for (const Isa isa : available_isas()) {
     set_isa(name_of(isa));
     check_refusals<float>(random);
+    check_sparse<float>(random);
+    check_sparse<Float16>(random);
     check_refusals<BFloat16>(random);
   }
   return tests::failures();

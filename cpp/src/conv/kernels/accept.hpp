@@ -61,7 +61,7 @@ Index accept_floats(const double* value, const conv::Acceptance& given, float* o
       margin[half] = select(error < floor, floor, error);  // a NaN stays
       const Doubles sum = at(value + i, half) + bias;
       low[half] = sum - margin[half];
-      high[half] = sum + margin[half];
+      high[half] = select(margin[half] == Doubles{}, low[half], sum + margin[half]);  // -0 + 0 is another zero
     }
     const Vector<float> below = narrow(low[0], low[1]), above = narrow(high[0], high[1]);
     const Vector<float> margins = narrow(margin[0], margin[1]);
@@ -92,7 +92,7 @@ Index accept_sources(const double* __restrict value, const conv::Acceptance& giv
     const auto low = round_bits<format_of<T>>(sum - margin);
     const auto high = round_bits<format_of<T>>(sum + margin);
     out[i] = std::bit_cast<T>(low);
-    bad[i] = ((low != high) | (margin != margin)) ? 1 : 0;
+    bad[i] = (((low != high) & (margin != 0)) | (margin != margin)) ? 1 : 0;
   }
   return count_of(bad, a.n);
 }
