@@ -70,19 +70,19 @@ def _padding_of_word(name: str, kernel: Any, stride: Any, padding: str, dilation
 
 def _checked(operator: str, tensors: tuple[Any, Any, Any]) -> Any:
     """The operands, dense CPU tensors of one element type: autocast's, where it is on."""
-    given = tensors if tensors[2] is not None else tensors[:2]
-    for tensor in given:
+    input, weight, bias = tensors
+    for tensor in tensors if bias is not None else (input, weight):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{operator}: every operand must be a torch.Tensor, not {type(tensor).__name__}")
         if tensor.device.type != "cpu":
             require_cpu(operator, tensor)
     if torch.is_autocast_enabled("cpu"):
-        tensors = tuple(None if t is None else _autocast(t) for t in tensors)  # type: ignore[assignment]
-        given = tensors if tensors[2] is not None else tensors[:2]
-    if any(tensor.dtype != given[0].dtype for tensor in given[1:]):
+        input, weight, bias = (None if tensor is None else _autocast(tensor) for tensor in tensors)
+    if input.dtype != weight.dtype or (bias is not None and bias.dtype != input.dtype):
+        given = [str(tensor.dtype) for tensor in (input, weight, bias) if tensor is not None]
         text = "all inputs must have one element type; convert with .to(dtype)"
-        raise TorchDTypeError(operator, f"dtypes {[str(t.dtype) for t in given]}", text, "I2")
-    return tensors
+        raise TorchDTypeError(operator, f"dtypes {given}", text, "I2")
+    return input, weight, bias
 
 
 def _autocast(tensor: Tensor) -> Tensor:
