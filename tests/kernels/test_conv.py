@@ -348,3 +348,16 @@ def test_ctrl_c_ends_a_hard_convolution_early(threads: int) -> None:
     code = INTERRUPT.replace("THREADS", str(threads))
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
     assert run.stdout.split() == ["interrupted", "True"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(1, 1, 0), (2, 2, 1), (3, 2, 1), (3, 3, 2)])
+def test_planes_of_one_cell(kernel: int, stride: int, padding: int, dtype: str) -> None:
+    """Their samples are the positions of one plane, also where a single tap of several meets the cell."""
+    rng = np.random.default_rng(8)
+    op = Conv(1, stride=stride, padding=padding)
+    x, w, b = (rng.standard_normal(shape).astype(dtype) for shape in ((3, 5, 1), (4, 5, kernel), (4,)))
+    output, pullback = kernels.vjp(op, (x, w, b))
+    assert_same_bits(output, spec.forward(op, x, w, b), "forward")
+    for found, expected in zip(pullback(output), spec.vjp(op, (x, w, b), output), strict=True):
+        assert_same_bits(found, expected, "vjp")

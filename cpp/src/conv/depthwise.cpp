@@ -52,8 +52,14 @@ struct Phase {
   const DepthwiseKernel* kernels;     // by height
   Index first_row;                    // of the staged rows, for its first output row of a band
   std::vector<Index> offset;          // of each column tap
-  std::vector<Index> tap;             // of the filter: kernel rows inside, by rising offsets
-  bool direct;                        // whether outputs of a row lie side by side
+  std::vector<Index> tap;             // offsets in the filter, by rising offsets of the cells
+  bool in_one_run = true;             // whether these are 0, 1, 2, ...
+  bool direct = false;                // whether outputs of a row lie side by side
+};
+
+// Rows [first, first + count) of a phase, of output channel `row` of a group and sample.
+struct Part {
+  Index n, group, row, first, count;
 };
 
 struct Workspace {
@@ -77,6 +83,10 @@ class Depthwise {
     const Index fitting = kBandBytes / (row_ * static_cast<Index>(sizeof(double))) - (rows_.high - rows_.low);
     band_ = std::max<Index>(7, fitting / rows_.step / 7 * 7);
     for (const Problem& problem : problems) add_phase(problem);
+    while (column_phases_ < problems.size() &&
+           problems[column_phases_].gather[0].out_start == first_.gather[0].out_start)
+      ++column_phases_;
+    interleaved_ = column_phases_ == 2 && first_.gather[1].out_step == 2 && first_.out.spatial[1] == 1;
     Index taps = 0;
     for (const Problem& problem : problems) taps = std::max(taps, problem.taps());
     gamma_ = 1.001 * static_cast<double>(taps + 10) * 0x1p-53;
@@ -97,16 +107,19 @@ class Depthwise {
   void add_phase(const Problem& problem) {
     const GatherAxis &rows = problem.gather[0], &columns = problem.gather[1];
     const std::vector<std::size_t> down = rising(rows), along = rising(columns);
-    Phase phase{&problem, kernels_.rows[down.size() - 1][rows_.step - 1], 0, {}, {}, false};
+    Phase phase{&problem, kernels_.rows[down.size() - 1][rows_.step - 1], 0, {}, {}};
     phase.first_row = rows.offset[down.front()] - rows_.low;
     phase.direct = columns.out_step * problem.out.spatial[1] == 1;
     const Source<float>& source = problem.sources.front();
     for (const std::size_t t : along) {
       const Index cell = columns.offset[t] - columns_.low;
       phase.offset.push_back(columns_.step == 1 ? cell : cell % 2 * half_ + cell / 2);
-      for (const std::size_t k : down)
-        phase.tap.push_back(rows.tap[k] * source.spatial[0] + columns.tap[t] * source.spatial[1]);
     }
+    for (const std::size_t k : down)
+      for (const std::size_t t : along)
+        phase.tap.push_back(rows.tap[k] * source.spatial[0] + columns.tap[t] * source.spatial[1]);
+    for (std::size_t i = 0; i < phase.tap.size(); ++i)
+      phase.in_one_run = phase.in_one_run && phase.tap[i] == static_cast<Index>(i);
     phases_.push_back(std::move(phase));
   }
 
@@ -116,10 +129,40 @@ class Depthwise {
     for (Index first = 0; first < rows_.positions; first += band_) {
       const Index count = std::min(band_, rows_.positions - first);
       const double largest = stage(work, n, group, first, count);
-      for (const Phase& phase : phases_)
-        for (Index row = 0; row < first_.rows; ++row)
-          run_band(work, phase, n, group, row, first, std::min(count, phase.problem->gather[0].positions - first),
-                   largest, undecided, exact);
+      for (std::size_t i = 0; i < phases_.size(); i += column_phases_)
+        for (Index row = 0; row < first_.rows; ++row) {
+          const Index rows = std::min(count, phases_[i].problem->gather[0].positions - first);
+          if (rows <= 0) continue;
+          for (std::size_t j = 0; j < column_phases_; ++j)
+            run_band(work, j, phases_[i + j], {n, group, row, first, rows}, largest, undecided, exact);
+          if (!phases_[i].direct) write(work, i, {n, group, row, first, rows});
+        }
+    }
+  }
+
+  // Where the outputs of a column phase stand until all phases are there.
+  float* rounded(Workspace& work, std::size_t phase) const {
+    const Index size = std::min(band_, rows_.positions) * columns_.positions;
+    return work.rounded.at_least(size * static_cast<Index>(column_phases_)) + static_cast<Index>(phase) * size;
+  }
+
+  void write(Workspace& work, std::size_t first_phase, const Part& part) const {
+    const Problem& p = *phases_[first_phase].problem;
+    const GatherAxis& rows = p.gather[0];
+    float* const plane = p.plane(part.n, part.group, part.row);
+    float* const out = plane + (rows.out_start + part.first * rows.out_step) * p.out.spatial[0];
+    const Index pitch = rows.out_step * p.out.spatial[0];
+    if (interleaved_) {
+      const Index columns = p.gather[1].positions + phases_[first_phase + 1].problem->gather[1].positions;
+      return kernels_.interleave(
+          {rounded(work, 0), rounded(work, 1), columns_.positions, part.count, columns, out, pitch});
+    }
+    for (std::size_t j = 0; j < column_phases_; ++j) {
+      const GatherAxis& columns = phases_[first_phase + j].problem->gather[1];
+      for (Index r = 0; r < part.count; ++r)
+        conv_kernels_.spread_f32(rounded(work, j) + r * columns_.positions, columns.positions,
+                                 columns.out_step * p.out.spatial[1],
+                                 out + columns.out_start * p.out.spatial[1] + r * pitch);
     }
   }
 
@@ -132,8 +175,10 @@ class Depthwise {
     const Index begin = std::clamp<Index>(-top, 0, height);
     const Index end = std::clamp<Index>(rows.source_size - top, begin, height);
     double* const cells = work.cells.at_least(band_cells());
-    std::fill_n(cells, begin * row_, 0.0);
-    std::fill_n(cells + end * row_, (height - end) * row_, 0.0);
+    if (rows_.positions > band_) {  // otherwise rows of padding keep their zeros, too
+      std::fill_n(cells, begin * row_, 0.0);
+      std::fill_n(cells + end * row_, (height - end) * row_, 0.0);
+    }
     // Columns: cell 0 of the source is staged at -low; cells before that, if low > 0, are not met.
     const Index skip = std::max<Index>(0, columns_.low), margin = std::max<Index>(0, -columns_.low);
     const Index width = std::min(columns.source_size - skip, columns_.cells() - margin);
@@ -154,23 +199,30 @@ class Depthwise {
     return static_cast<double>(std::bit_cast<float>(kernels_.load(loaded)));
   }
 
+  // Returns the sum of the magnitudes.
+  double load_weights(Workspace& work, const Phase& phase, const float* filter) const {
+    const Index taps = static_cast<Index>(phase.tap.size());
+    work.weight.resize(phase.tap.size());
+    double* const weight = work.weight.data();
+    if (phase.in_one_run) {
+      conv_kernels_.load_f32_f64(filter, 1, taps, weight);
+    } else {
+      for (Index t = 0; t < taps; ++t) weight[t] = static_cast<double>(filter[phase.tap[static_cast<std::size_t>(t)]]);
+    }
+    return conv_kernels_.sum_magnitudes(weight, taps);
+  }
+
   Index band_cells() const {
     const Index rows = std::min(band_, rows_.positions);
     return ((rows - 1) * rows_.step + rows_.high - rows_.low + 1 + 1) * row_ + half_;
   }
 
-  void run_band(Workspace& work, const Phase& phase, Index n, Index group, Index row, Index first, Index count,
-                double largest, Index& undecided, double& exact) {
-    if (count <= 0) return;
+  void run_band(Workspace& work, std::size_t column_phase, const Phase& phase, const Part& part, double largest,
+                Index& undecided, double& exact) {
+    const auto [n, group, row, first, count] = part;
     const Problem& p = *phase.problem;
     const GatherAxis &rows = p.gather[0], &columns = p.gather[1];
-    const float* const filter = p.filter(p.sources.front(), group, row);
-    work.weight.resize(phase.tap.size());
-    double size = 0;
-    for (std::size_t t = 0; t < phase.tap.size(); ++t) {
-      work.weight[t] = static_cast<double>(filter[phase.tap[t]]);
-      size += std::abs(work.weight[t]);
-    }
+    const double size = load_weights(work, phase, p.filter(p.sources.front(), group, row));
     DepthwiseRows d{};
     d.row = row_;
     d.offset = phase.offset.data();
@@ -192,30 +244,26 @@ class Depthwise {
       work.doubts.resize(static_cast<std::size_t>(height * ceil_div(d.columns, kernels_.width)));
       d.cells = work.cells.at_least(1) + (phase.first_row + at * rows_.step) * row_;
       d.exact = exact;
-      d.out = phase.direct ? out : work.rounded.at_least(height * d.columns);
-      d.out_row = phase.direct ? pitch : d.columns;
+      d.out = phase.direct ? out : rounded(work, column_phase) + at * columns_.positions;
+      d.out_row = phase.direct ? pitch : columns_.positions;
       const Index doubts = phase.kernels[tall](d, work.doubts.data());
       for (Index i = 0; i < doubts; ++i)
-        undecided += resolve(p, n, group, row, out_row, work.doubts[static_cast<std::size_t>(i)], d);
+        undecided += resolve(p, {n, group, row, out_row, height}, work.doubts[static_cast<std::size_t>(i)], d);
       if (undecided >= kManyUndecided && exact == 0) exact = find_exact_limit(n, group);
-      if (phase.direct) continue;
-      for (Index r = 0; r < height; ++r)
-        conv_kernels_.spread_f32(d.out + r * d.columns, d.columns, columns.out_step * p.out.spatial[1],
-                                 out + r * pitch);
     }
   }
 
   // Outputs in doubt; says how many were undecided. The sign of a zero is in doubt beside padding, which is no term.
-  Index resolve(const Problem& p, Index n, Index group, Index row, Index first_row, const Doubt& doubt,
-                const DepthwiseRows& d) const {
+  Index resolve(const Problem& p, const Part& part, const Doubt& doubt, const DepthwiseRows& d) const {
     Index count = 0;
     for (std::uint32_t left = doubt.undecided | doubt.zero; left != 0; left &= left - 1) {
       const int lane = std::countr_zero(left);
       const bool zero = (doubt.zero >> lane & 1) != 0;
-      const Index y = first_row + doubt.row, x = doubt.column + lane;
+      const Index y = part.first + doubt.row, x = doubt.column + lane;
       if (zero && !touches_padding(p.gather[0], y) && !touches_padding(p.gather[1], x)) continue;
       float& out = d.out[doubt.row * d.out_row + x];
-      out = p.resolve(n, group, row, Sizes{y, x}, out == 0 ? 0.0 : 1.0, zero, true);  // all sums here are finite
+      // All sums here are finite.
+      out = p.resolve(part.n, part.group, part.row, Sizes{y, x}, out == 0 ? 0.0 : 1.0, zero, true);
       count += zero ? 0 : 1;
     }
     return count;
@@ -248,16 +296,29 @@ class Depthwise {
   Index band_ = 0;            // output rows of a phase
   Index together_ = 1;        // groups of a task
   double gamma_ = 0;
-  std::vector<Phase> phases_;
+  std::vector<Phase> phases_;      // columns' inside
+  std::size_t column_phases_ = 1;  // of each row phase
+  bool interleaved_ = false;       // whether two of them make whole rows of the output
 };
 
-bool finite_filters(const Problem& p) {
+// Whether all weights are finite: those of the phases, and what lies between them.
+bool finite_filters(const std::vector<Problem>& problems) {
+  const Problem& p = problems.front();
   const Source<float>& source = p.sources.front();
-  float sum = 0;  // an infinity or NaN times zero is NaN, and stays
-  for (const Index offset : p.filter_offsets(source))
-    for (Index group = 0; group < p.groups; ++group)
-      for (Index row = 0; row < p.rows; ++row) sum += p.filter(source, group, row)[offset] * 0.0f;
-  return sum == 0;
+  Index low = 0, high = 0;
+  for (const Problem& problem : problems)
+    for (const Index offset : problem.filter_offsets(source)) {
+      low = std::min(low, offset);
+      high = std::max(high, offset);
+    }
+  const auto finite = select_conv_kernels().single.finite;
+  const Index each = high - low + 1;
+  const float* const first = source.filters + low;
+  if (p.rows == 1 && source.group == each) return finite(first, p.groups * each);
+  for (Index group = 0; group < p.groups; ++group)
+    for (Index row = 0; row < p.rows; ++row)
+      if (!finite(p.filter(source, group, row) + low, each)) return false;
+  return true;
 }
 
 bool fits(const Problem& p, const DepthwiseKernels& kernels) {
@@ -278,8 +339,7 @@ bool run_depthwise(const std::vector<Problem>& problems) {
   const DepthwiseKernels& kernels = select_depthwise_kernels();
   for (const Problem& problem : problems)
     if (!fits(problem, kernels)) return false;
-  for (const Problem& problem : problems)
-    if (!finite_filters(problem)) return false;
+  if (!finite_filters(problems)) return false;
   Depthwise(problems).run();
   return true;
 }

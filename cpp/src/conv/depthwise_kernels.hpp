@@ -10,7 +10,7 @@
 namespace halfulp::conv {
 
 // Rows of outputs. Output (r, i) is the sum of
-//   weight[t * kernel rows + k] * cells[(r * step + k) * row + offset[t] + i]
+//   weight[k * taps + t] * cells[(r * step + k) * row + offset[t] + i]
 // over taps t and kernel rows k, and of `bias`. Cells and weights are floats, so that every product is exact.
 struct DepthwiseRows {
   const double* cells;
@@ -45,6 +45,15 @@ struct DepthwiseCells {
   Index out_row;
 };
 
+// Rows of two column phases, out[2 i] = first[i] and out[2 i + 1] = second[i]; `first` has at most one column more.
+struct DepthwisePair {
+  const float* first;
+  const float* second;
+  Index row, rows, columns;  // of the phases; columns of the output
+  float* out;
+  Index out_row;
+};
+
 inline constexpr Index kDepthwiseKernelRows = 7;                // at most; of these there are 1, 2, 3, 5 and 7
 inline constexpr Index kDepthwiseHeights[3] = {1, 4, 7};  // rows of outputs that a kernel computes together
 
@@ -52,6 +61,7 @@ struct DepthwiseKernels {
   Index width;                                                  // outputs of a vector
   DepthwiseKernel rows[kDepthwiseKernelRows][2][3];             // by kernel rows - 1, step - 1, height; may be null
   std::uint32_t (*load)(const DepthwiseCells& cells);           // returns the bits of the largest magnitude
+  void (*interleave)(const DepthwisePair& pair);
 };
 
 }  // namespace halfulp::conv

@@ -76,6 +76,19 @@ void run(std::vector<GatherProblem<T>> problems, Precision precision) {
   run_together<T, double>(problems, kernels);
 }
 
+// Planes of one cell, as after a global average: the samples are the positions of one plane, as in a linear layer.
+template <class T>
+void take_batch_as_positions(GatherProblem<T>& problem) {
+  GatherAxis& axis = problem.gather.front();
+  const bool single = problem.gather.size() == 1 && axis.tap.size() == 1 && axis.offset[0] == 0 &&
+                      axis.positions == 1 && axis.source_size == 1 && axis.out_start == 0;
+  if (!single || problem.batch <= 1) return;
+  axis.positions = axis.source_size = problem.batch;
+  axis.step = axis.out_step = problem.batch = 1;
+  for (Source<T>& source : problem.sources) source.planes.spatial[0] = source.planes.batch;
+  problem.out.spatial[0] = problem.out.batch;
+}
+
 // A product of matrices whose output has its channels side by side, as that of a linear layer: planes and filters
 // change places. What is staged piece by piece is then the weight, what is packed once the rows of the input, and
 // outputs are written in runs. Every sum keeps its terms and their order.
@@ -88,9 +101,10 @@ void exchange(GatherProblem<T>& problem) {
   if (!plain || problem.batch != 1 || problem.groups != 1 || problem.variants != 1 || problem.out.channel != 1) return;
   if (problem.channels == 0 || problem.rows == 0 || axis.positions == 0) return;
   if (axis.positions > most * problem.rows) return;
+  const Index tap = std::exchange(problem.gather.front().tap[0], 0);  // the only one of this residue
   for (Source<T>& source : problem.sources) {
     const Source<T> given = source;
-    source.planes = {given.filters, 0, given.channel, {given.row}};
+    source.planes = {given.filters + tap * given.spatial[0], 0, given.channel, {given.row}};
     source.filters = given.planes.data;
     source.row = given.planes.spatial[0];
     source.channel = given.planes.channel;
@@ -149,6 +163,7 @@ void output_product(const Geometry& geometry, const std::vector<Operand<T>>& ope
   }
   if constexpr (std::is_same_v<T, float>)
     if (geometry.in_channels == 1 && precision == Precision::correct && run_depthwise({problem})) return;
+  take_batch_as_positions(problem);
   exchange(problem);
   run<T>({problem}, precision);
 }
@@ -183,6 +198,7 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
     }
     problems.push_back(problem);
     problems.back().gather = std::move(gather);
+    take_batch_as_positions(problems.back());
     exchange(problems.back());
   }
   run(std::move(problems), precision);

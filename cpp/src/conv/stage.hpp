@@ -192,8 +192,9 @@ class Buffer {
       const Index size = std::max<Index>(n, 1);
       storage_.reset();
       size_ = 0;
-      storage_.reset(static_cast<S*>(memory_pool::take(static_cast<std::size_t>(size) * sizeof(S),
-                                                       memory_pool::Use::scratch)));
+      // No less than the pool keeps: aligned memory from the system costs more than a small product.
+      const std::size_t bytes = std::max(static_cast<std::size_t>(size) * sizeof(S), memory_pool::kSmallestScratch);
+      storage_.reset(static_cast<S*>(memory_pool::take(bytes, memory_pool::Use::scratch)));
       if (storage_ == nullptr) throw std::bad_alloc();
       size_ = size;
       if constexpr (Zeroed) std::fill_n(storage_.get(), size, S{});

@@ -10,6 +10,17 @@ namespace halfulp::conv {
 template <class T>
 void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
                     const Filters<T>& out, Precision precision) {
+  if (geometry.batch > 1 && geometry.axes.size() == 1) {
+    const Axis& axis = geometry.axes.front();
+    if (axis.size == 1 && axis.output == 1 && axis.kernel == 1 && axis.before == 0) {
+      // Planes of one cell: the samples are the positions of one plane, whose products fill vectors.
+      Geometry single = geometry;
+      single.axes.front().size = single.axes.front().output = geometry.batch;
+      single.axes.front().stride = single.batch = 1;
+      return weight_product<T>(single, {inputs.data, 0, inputs.channel, {inputs.batch}},
+                               {outputs.data, 0, outputs.channel, {outputs.batch}}, out, precision);
+    }
+  }
   const ConvKernels& kernels = select_conv_kernels();
   if constexpr (!std::is_same_v<T, double>) {
     if (precision == Precision::correct && WeightPatchEngine<T>::fits(geometry) &&

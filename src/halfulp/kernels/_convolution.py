@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,47 +21,55 @@ Array = np.ndarray[Any, Any]
 Maybe = np.ndarray[Any, Any] | None
 
 
-class Call(NamedTuple):
+class Call:
     """A convolution on inputs of given shapes, as the core wants it."""
 
-    op: ConvolutionOperator
-    transposed: bool
-    axes: tuple[tuple[int, int, int, int, int, int], ...]
-    output_shape: tuple[int, ...]
+    __slots__ = ("_fast", "_groups", "_name", "_ndim", "_transposed", "axes", "output_shape")
+
+    def __init__(
+        self,
+        op: ConvolutionOperator,
+        transposed: bool,
+        axes: tuple[tuple[int, int, int, int, int, int], ...],
+        output_shape: tuple[int, ...],
+    ) -> None:
+        self.axes, self.output_shape = axes, output_shape
+        self._name, self._ndim, self._groups, self._transposed = op.name, op.ndim, op.groups, transposed
+        self._fast = op.precision == "fast"
 
     def push(self, products: Sequence[tuple[Array, Array]], bias: Maybe, out: Any = None) -> Any:
         """The sum of the products (planes, weight) and the bias, as an output, in ``out`` if that fits."""
-        return self._gather(products, bias, self.output_shape, self.transposed, out)
+        planes, filters = zip(*products, strict=True)
+        return self._gather(planes, filters, bias, self.output_shape, self._transposed, out)
+
+    def value(self, x: Array, weight: Array, bias: Maybe, out: Any = None) -> Any:
+        """The operator's value, in ``out`` if that fits."""
+        return self._gather((x,), (weight,), bias, self.output_shape, self._transposed, out)
 
     def pull_input(self, cotangent: Array, weight: Array, shape: tuple[int, ...]) -> Any:
         """The cotangent of the input."""
-        return self._gather([(cotangent, weight)], None, shape, not self.transposed)
+        return self._gather((cotangent,), (weight,), None, shape, not self._transposed)
 
     def pull_weight(self, cotangent: Array, x: Array, weight: Array) -> Any:
         """The cotangent of the weight."""
-        cells, positions = (cotangent, x) if self.transposed else (x, cotangent)
-        return _core.conv_weight(self.op.name, self.axes, self.op.groups, cells, positions, weight, self._fast)
+        cells, positions = (cotangent, x) if self._transposed else (x, cotangent)
+        return _core.conv_weight(self._name, self.axes, self._groups, cells, positions, weight, self._fast)
 
     def pull_bias(self, cotangent: Array) -> Any:
         """The cotangent of the bias."""
-        return _core.conv_channel_sums(self.op.name, self.op.ndim, cotangent)
-
-    @property
-    def _fast(self) -> bool:
-        return self.op.precision == "fast"
+        return _core.conv_channel_sums(self._name, self._ndim, cotangent)
 
     def _gather(
         self,
-        products: Sequence[tuple[Array, Array]],
+        planes: tuple[Array, ...],
+        filters: tuple[Array, ...],
         bias: Maybe,
         shape: tuple[int, ...],
         transposed: bool,
         out: Any = None,
     ) -> Any:
-        planes = [pair[0] for pair in products]
-        filters = [pair[1] for pair in products]
         return _core.conv_gather(
-            self.op.name, self.axes, self.op.groups, transposed, planes, filters, bias, shape, self._fast, out
+            self._name, self.axes, self._groups, transposed, planes, filters, bias, shape, self._fast, out
         )
 
 
@@ -94,7 +102,7 @@ def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
     x, weight, bias = arrays
     assert x is not None
     assert weight is not None
-    return call_of(op, arrays).push([(x, weight)], bias, out)
+    return call_of(op, arrays).value(x, weight, bias, out)
 
 
 def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -106,7 +114,7 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     call = call_of(op, arrays)
     dx, dweight, dbias = _inputs.as_tangents(op, arrays, tangents)
     products = [(a, w) for a, w in ((dx, weight), (x, dweight)) if a is not None and w is not None]
-    output = call.push([(x, weight)], bias)
+    output = call.value(x, weight, bias)
     if products:
         return output, call.push(products, dbias)
     return output, _constant(output, dbias, op.ndim)
@@ -119,7 +127,7 @@ def vjp(op: Any, *primals: Any, wanted: Sequence[bool] = (True, True, True)) -> 
     assert x is not None
     assert weight is not None
     call = call_of(op, arrays)
-    output = call.push([(x, weight)], bias)
+    output = call.value(x, weight, bias)
     has_bias, dtype = bias is not None, x.dtype
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:

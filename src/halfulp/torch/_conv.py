@@ -74,7 +74,7 @@ def _checked(operator: str, tensors: tuple[Any, Any, Any]) -> Any:
     for tensor in tensors if bias is not None else (input, weight):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{operator}: every operand must be a torch.Tensor, not {type(tensor).__name__}")
-        if tensor.device.type != "cpu":
+        if not tensor.is_cpu:
             require_cpu(operator, tensor)
     if torch.is_autocast_enabled("cpu"):
         input, weight, bias = (None if tensor is None else _autocast(tensor) for tensor in tensors)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
 from halfulp.errors import HalfulpError
-from halfulp.kernels._convolution import Call, call_of
+from halfulp.kernels._convolution import Call, call_for
 from halfulp.records import Conv, Operator, declaration_of
 from halfulp.torch._arguments import hashable
 from halfulp.torch._errors import as_torch_error
@@ -25,6 +25,7 @@ from halfulp.torch._library import Context, define, to_front
 from halfulp.torch._tensors import as_array, as_tensor, direct, empty, in_format_of
 
 _SCHEMA = {"groups": "int", "precision": "str"}
+_FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
 _base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
 
 
@@ -47,6 +48,7 @@ class Convolution:
             return record(len(stride), stride, sides, *more)  # type: ignore[call-arg]  # of a convolution
 
         self._record = made
+        self._call = lru_cache(maxsize=1024)(self._new_call)
         self.value = define(
             name,
             f"(Tensor input, Tensor weight, Tensor? bias, {schema}) -> Tensor",
@@ -100,8 +102,7 @@ class Convolution:
             if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad or (b is not None and b.requires_grad)):
                 differentiable: Tensor = EagerConvolution.apply(self, parameters, x, w, b)
                 return differentiable
-            record = self.record(parameters)
-            return in_format_of(x, record(self._array(x), self._array(w), self._array(b)))
+            return self._direct(x, w, b, parameters)
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
@@ -115,8 +116,14 @@ class Convolution:
         return None if tensor is None else as_array(self.name, tensor)
 
     def _value_cpu(self, x: Tensor, w: Tensor, b: Tensor | None, *parameters: Any) -> Tensor:
-        record = self.record(tuple(map(hashable, parameters)))
-        return in_format_of(x, record(self._array(x), self._array(w), self._array(b)))
+        return self._direct(x, w, b, tuple(map(hashable, parameters)))
+
+    def _direct(self, x: Tensor, w: Tensor, b: Tensor | None, parameters: tuple[Any, ...]) -> Tensor:
+        arrays = self._array(x), self._array(w), self._array(b)
+        if x.dtype is w.dtype and x.dtype in _FLOATS and (b is None or b.dtype is x.dtype):
+            call = self._call(parameters, x.shape, w.shape, None if b is None else b.shape)
+            return in_format_of(x, call.value(*arrays))
+        return in_format_of(x, self.record(parameters)(*arrays))  # which says what is wrong
 
     def _value_fake(self, x: Tensor, w: Tensor, b: Tensor | None, *parameters: Any) -> Tensor:
         record = self.record(tuple(map(hashable, parameters)))
@@ -131,19 +138,20 @@ class Convolution:
         tangents = (self._array(dx), self._array(dw), self._array(db))
         return in_format_of(x, record.jvp((self._array(x), self._array(w), bias), tangents)[1])
 
-    def _call(self, x: Any, w: Any, parameters: tuple[Any, ...]) -> Call:
-        """The convolution underneath; of arrays that only their shape matters."""
-        return call_of(self.record(tuple(map(hashable, parameters))), (x, w, None))
+    def _new_call(self, parameters: tuple[Any, ...], *shapes: Any) -> Call:
+        """The convolution underneath."""
+        return call_for(self.record(parameters), *(None if shape is None else tuple(shape) for shape in shapes))
 
     def _input_cpu(self, g: Tensor, w: Tensor, input_size: Any, *parameters: Any) -> Tensor:
-        cotangent, weight = self._array(g), self._array(w)
-        call = self._call(_placeholder(cotangent, input_size), weight, parameters)
-        return in_format_of(g, call.pull_input(cotangent, weight, tuple(input_size)))
+        shape = tuple(input_size)
+        call = self._call(tuple(map(hashable, parameters)), shape, w.shape, None)
+        return in_format_of(g, call.pull_input(self._array(g), self._array(w), shape))
 
     def _weight_cpu(self, g: Tensor, x: Tensor, weight_size: Any, *parameters: Any) -> Tensor:
-        cotangent, cells = self._array(g), self._array(x)
-        weight = np.empty(tuple(weight_size), cells.dtype)  # the cotangent does not depend on its values
-        return as_tensor(self._call(cells, weight, parameters).pull_weight(cotangent, cells, weight)).contiguous()
+        cotangent, cells, shape = self._array(g), self._array(x), tuple(weight_size)
+        weight = np.empty(shape, cells.dtype)  # the cotangent does not depend on its values
+        call = self._call(tuple(map(hashable, parameters)), x.shape, shape, None)
+        return as_tensor(call.pull_weight(cotangent, cells, weight)).contiguous()
 
     # Derivative rules
 
@@ -255,7 +263,7 @@ class EagerConvolution(_base):  # type: ignore[misc]
         ctx.family, ctx.parameters = family, parameters
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, w)
-        return family._value_cpu(x, w, b, *parameters)
+        return family._direct(x, w, b, parameters)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None) -> Any:
@@ -290,11 +298,6 @@ def _sum(terms: list[Any]) -> Any:
     for term in terms[1:]:
         total = total + term
     return total
-
-
-def _placeholder(like: Any, shape: Any) -> Any:
-    """An array of this shape without the memory for it."""
-    return np.broadcast_to(np.zeros((), like.dtype), tuple(shape))
 
 
 def _sum_cpu(g: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ inline void unrolled(const F& f, std::integer_sequence<int, I...>) {
   Doubles size = magnitude(splat(d.bias));
   for (Index t = 0; t < d.taps; ++t)
     for (Index k = 0; k < kernel; ++k)
-      size = size + magnitude(load(cells + k * d.row + d.offset[t]) * splat(d.weight[t * kernel + k]));
+      size = size + magnitude(load(cells + k * d.row + d.offset[t]) * splat(d.weight[k * d.taps + t]));
   const Doubles error = select(size < splat(d.exact), Doubles{}, splat(d.gamma) * size);
   float values[kWide], low[kWide], high[kWide];
   double sizes[kWide];
@@ -57,11 +57,10 @@ Index depthwise_rows(const DepthwiseRows& given, Doubt* doubts) {
     const Index left = d.columns - column;
     Doubles sums[Height];
     for (int r = 0; r < Height; ++r) sums[r] = splat(-0.0);
-    const double* weight = d.weight;
-    for (Index t = 0; t < d.taps; ++t, weight += Kernel) {
+    for (Index t = 0; t < d.taps; ++t) {
       const double* const at = cells + d.offset[t];
       Doubles weights[Kernel];
-      for (int k = 0; k < Kernel; ++k) weights[k] = splat(weight[k]);
+      for (int k = 0; k < Kernel; ++k) weights[k] = splat(d.weight[k * d.taps + t]);
       constexpr int lines = (Height - 1) * Step + Kernel;
       unrolled([&](auto line) {
         const Doubles x = load(at + line * d.row);
@@ -102,7 +101,6 @@ std::uint32_t load_cells(const DepthwiseCells& given) {
   using Bits = Vector<std::uint32_t>;
   constexpr Index floats = kLanes<float>;
   Bits most{};
-  std::uint32_t rest = 0;
   const auto put = [&](double* out, const Vector<float>& v) {
     store(out, widen_low(v));
     store(out + kWide, widen_high(v));
@@ -149,10 +147,23 @@ std::uint32_t load_cells(const DepthwiseCells& given) {
       }
     }
   }
-  std::uint32_t lanes[floats];
-  store(lanes, most);
-  for (const std::uint32_t lane : lanes) rest = lane > rest ? lane : rest;
-  return rest;
+  return largest_lane(most);
+}
+
+void interleave_rows(const conv::DepthwisePair& given) {
+  const conv::DepthwisePair p = given;
+  constexpr Index floats = kLanes<float>;
+  for (Index r = 0; r < p.rows; ++r) {
+    const float *const a = p.first + r * p.row, *const b = p.second + r * p.row;
+    float* const out = p.out + r * p.out_row;
+    Index i = 0;
+    for (; 2 * (i + floats) <= p.columns; i += floats) {
+      const Vector<float> x = load(a + i), y = load(b + i);
+      store(out + 2 * i, zip_low<float>(x, y));
+      store(out + 2 * i + floats, zip_high<float>(x, y));
+    }
+    for (i = 2 * i; i < p.columns; ++i) out[i] = (i % 2 == 0 ? a : b)[i / 2];
+  }
 }
 
 template <int Kernel, int Step>
@@ -166,6 +177,7 @@ constexpr conv::DepthwiseKernels all_kernels() {
   conv::DepthwiseKernels table{};
   table.width = kWide;
   table.load = load_cells;
+  table.interleave = interleave_rows;
   add_kernels<1, 1>(table);
   add_kernels<2, 1>(table);
   add_kernels<3, 1>(table);

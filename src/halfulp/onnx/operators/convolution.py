@@ -27,7 +27,7 @@ def conv(node: Node) -> Callable[..., Any]:
         node.same_types(x, weight, bias)
         op, call = planned(x.shape, weight.shape, None if bias is None else bias.shape)
         node.fits(call.output_shape, x)
-        return call.push([(x, weight)], bias) if floats(x, weight, bias) else op(x, weight, bias)
+        return call.value(x, weight, bias) if floats(x, weight, bias) else op(x, weight, bias)
 
     return run
 
