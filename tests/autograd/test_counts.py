@@ -67,6 +67,13 @@ def test_gradients_of_means(n: int, dtype: Any, weight: float) -> None:
     assert_same_bits(pullback(g)[0], np.full(n, share))
     _, pullback = hu.vjp(lambda p: ops.mse(p, np.zeros(n, dtype)), np.ones(n, dtype))
     assert_same_bits(pullback(g)[0], np.full(n, scaled(g.reshape(1), Fraction(2, n))[0]))
+
+
+@given(st.integers(1, 300), float_dtypes, st.sampled_from([1.0, -3.0, 0.1]))
+@example(2049, BFLOAT16, 1.0)
+def test_gradients_of_the_mean_of_cross_entropies(n: int, dtype: Any, weight: float) -> None:
+    g = np.array(weight).astype(dtype)
+    share = scaled(g.reshape(1), Fraction(1, n))[0]
     logits, labels = np.zeros((n, 1), dtype), np.zeros(n, np.int64)
     logits = np.concatenate((logits, np.full((n, 1), -np.inf).astype(dtype)), axis=1)
     _, pullback = hu.vjp(lambda v: ops.cross_entropy(v, labels), logits)

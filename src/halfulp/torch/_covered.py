@@ -341,7 +341,8 @@ def _with_indices(name: str, function: Any) -> Any:
 def _namesakes() -> dict[str, Any]:
     """The declared operators that PyTorch has a function of the same name for, where that is not exact as it is."""
     table: dict[str, Any] = {}
-    for declaration in declarations():
+    own = [d for d in declarations() if d.record.__module__.startswith("halfulp.")]  # users declare theirs, too
+    for declaration in own:
         for name in declaration.names if declaration.torch else ():
             function = getattr(unpooling if declaration.trailing else ours, name)
             if name not in EXACT and (hasattr(F, name) or hasattr(torch, name)):
