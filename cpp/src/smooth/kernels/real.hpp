@@ -77,16 +77,6 @@ HALFULP_ALWAYS_INLINE double logarithm(double s) {
   return k * kLn2First + (2.0 * z + (2.0 * z * z2 * p + k * kLn2Second));
 }
 
-// The same within 9 units: one step of third order from the logarithm y in double, y + 2 (s - e^y) / (s + e^y), cubes
-// its error; the quotient is so small that a double has it.
-HALFULP_ALWAYS_INLINE Pair logarithm(Pair s) {
-  const double y = logarithm(s.high);
-  const Pair e = exponential(Pair{y, 0.0});
-  const double step = 2.0 * ((s.high - e.high) + (s.low - e.low)) / (s.high + e.high);
-  const TwoDoubles sum = two_sum(y, step);
-  return {sum.high, sum.low};
-}
-
 // log(1 + r) for r >= 0. Around 1 as 2 atanh(s) with s = r / (2 + r); elsewhere 1 + r = 2^k m, sqrt(1/2) < m < sqrt(2),
 // |s| < 0.172: eleven terms leave less than 2^-58.
 inline double log_one_plus(double r) {

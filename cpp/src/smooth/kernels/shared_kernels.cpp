@@ -2,12 +2,19 @@
 #include "smooth/shared_kernels.hpp"
 
 #include "smooth/decide.hpp"
+#include "smooth/kernels/quick_pairs.hpp"
 #include "smooth/kernels/real.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// As RealTraits::unit, for the exponentials of this file.
+template <class Real>
+inline constexpr double kUnit = RealTraits<Real>::unit;
+template <>
+inline constexpr double kUnit<Pair> = 0x1p-74;
 
 SmoothRange range(const double* u, Index n) {
   constexpr Index lanes = 16;  // independent of each other
@@ -45,8 +52,11 @@ void exponentials(const SmoothBeta& given, double top, SmoothParts u, Index n) {
     const bool far = R::high(below) < farthest;
     const Real d = beta * R::from(far ? farthest : R::high(below), far ? 0.0 : R::low(below));
     const bool tiny = R::high(d) < R::lowest_exponent;
-    put(high, low, i, exponential(R::from(tiny ? R::lowest_exponent : R::high(d), tiny ? 0.0 : R::low(d))));
+    const Real exponent = R::from(tiny ? R::lowest_exponent : R::high(d), tiny ? 0.0 : R::low(d));
+    if constexpr (sizeof(Real) == sizeof(double)) high[i] = exponential(exponent);
+    else put(high, low, i, exponent);
   }
+  if constexpr (sizeof(Real) != sizeof(double)) quick_exponentials(high, low, n);
 }
 
 // Sums are left in two parts that need not be normalised: the low one collects what the additions of high ones lose.
@@ -96,6 +106,34 @@ inline Pair normal(Pair x) {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
+// Logarithms of normal sums, in `l`; `e` is scratch. In pairs one step of third order from the logarithm y in double,
+// y + 2 (s - e^y) / (s + e^y), cubes its error; the quotient is so small that a double has it.
+template <class Real>
+void logarithms(const double* high, const double* low, SmoothParts l, [[maybe_unused]] SmoothParts e, Index n) {
+  double* __restrict to = l.high;
+  if constexpr (sizeof(Real) == sizeof(double)) {
+    for (Index i = 0; i < n; ++i) to[i] = logarithm(high[i]);
+  } else {
+    double* __restrict to_low = l.low;
+    double* __restrict power = e.high;
+    double* __restrict power_low = e.low;
+    for (Index i = 0; i < n; ++i) {
+      const double y = logarithm(high[i] + low[i]);
+      to[i] = y;
+      power[i] = y;
+      power_low[i] = 0.0;
+    }
+    quick_exponentials(power, power_low, n);
+    for (Index i = 0; i < n; ++i) {
+      const Pair s = normal(Pair{high[i], low[i]});
+      const double step = 2.0 * ((s.high - power[i]) + (s.low - power_low[i])) / (s.high + power[i]);
+      const TwoDoubles sum = two_sum(to[i], step);
+      to[i] = sum.high;
+      to_low[i] = sum.low;
+    }
+  }
+}
+
 template <class Real>
 void values(const SmoothBeta& given, double top, double slack, SmoothParts total, SmoothResults out, Index n) {
   using R = RealTraits<Real>;
@@ -106,12 +144,20 @@ void values(const SmoothBeta& given, double top, double slack, SmoothParts total
   double* __restrict value = out.value.high;
   double* __restrict value_low = out.value.low;
   double* __restrict error = out.error;
-  for (Index i = 0; i < n; ++i) {
-    const Real l = logarithm(normal(at<Real>(high, low, i)));
-    const Real y = R::from(top, 0.0) + l * inverse;
-    put(value, value_low, i, y);
-    const double bound = (slack + 32.0 * std::fabs(R::high(l))) * steepness + 2.0 * std::fabs(R::high(y));
-    error[i] = high[i] > kSmoothLeastWeight ? bound * (1.02 * R::unit) : kUnknown;
+  constexpr Index kRun = 256;
+  double log_high[kRun], log_low[kRun], power[kRun], power_low[kRun];
+  for (Index from = 0; from < n; from += kRun) {
+    const Index run = n - from < kRun ? n - from : kRun;
+    logarithms<Real>(high + from, sizeof(Real) == sizeof(double) ? low : low + from, {log_high, log_low},
+                     {power, power_low}, run);
+    for (Index j = 0; j < run; ++j) {
+      const Index i = from + j;
+      const Real l = at<Real>(log_high, log_low, j);
+      const Real y = R::from(top, 0.0) + l * inverse;
+      put(value, value_low, i, y);
+      const double bound = (slack + 32.0 * std::fabs(R::high(l))) * steepness + 2.0 * std::fabs(R::high(y));
+      error[i] = high[i] > kSmoothLeastWeight ? bound * (1.02 * kUnit<Real>) : kUnknown;
+    }
   }
 }
 
@@ -124,7 +170,6 @@ inline double log_magnitude(double x) {
 
 template <class Real>
 void means(double largest, double slack, SmoothParts sum, SmoothParts total, SmoothResults out, Index n) {
-  using R = RealTraits<Real>;
   const double* __restrict sum_high = sum.high;
   const double* __restrict sum_low = sum.low;
   const double* __restrict high = total.high;
@@ -135,7 +180,7 @@ void means(double largest, double slack, SmoothParts sum, SmoothParts total, Smo
   for (Index i = 0; i < n; ++i) {
     put(value, value_low, i, normal(at<Real>(sum_high, sum_low, i)) / normal(at<Real>(high, low, i)));
     const bool known = (high[i] > kSmoothLeastWeight) & (std::fabs(value[i]) < kInfinity);
-    error[i] = known ? (slack + 8.0 * log_magnitude(high[i])) * (largest * 2.04 * R::unit) : kUnknown;
+    error[i] = known ? (slack + 8.0 * log_magnitude(high[i])) * (largest * 2.04 * kUnit<Real>) : kUnknown;
   }
 }
 
@@ -153,7 +198,6 @@ void shares(const double* g, SmoothParts total, double* magnitude, Index n) {
 
 template <class Real>
 void products(double slack, SmoothParts weight, SmoothParts sum, const double* magnitude, SmoothResults out, Index n) {
-  using R = RealTraits<Real>;
   const double* __restrict sum_high = sum.high;
   const double* __restrict sum_low = sum.low;
   const double* __restrict high = weight.high;
@@ -163,7 +207,7 @@ void products(double slack, SmoothParts weight, SmoothParts sum, const double* m
   double* __restrict error = out.error;
   for (Index i = 0; i < n; ++i) {
     put(value, value_low, i, at<Real>(high, low, i) * normal(at<Real>(sum_high, sum_low, i)));
-    error[i] = high[i] > kSmoothLeastWeight ? high[i] * magnitude[i] * (slack * 1.02 * R::unit) : kUnknown;
+    error[i] = high[i] > kSmoothLeastWeight ? high[i] * magnitude[i] * (slack * 1.02 * kUnit<Real>) : kUnknown;
   }
 }
 
