@@ -47,6 +47,8 @@ std::vector<Index> precise_weights(const NormProblem& problem, const std::vector
   });
 }
 
+constexpr Index kLongRun = 1024;  // the work of a run is far above that of its coefficients
+
 std::vector<Index> every(Index count) {
   std::vector<Index> all(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Index>(i);
@@ -115,7 +117,8 @@ std::vector<Index> normalize(const NormProblem& given) {
   const NormKernels& kernels = select_norm_kernels();
   NormProblem problem = given;
   std::vector<GroupMoments> moments;
-  if (problem.mean != nullptr && problem.joint) {  // runs do not depend on each other: in the order of memory
+  if (problem.mean != nullptr && problem.joint && problem.inner >= kLongRun) {
+    // Runs do not depend on each other, and are taken in the order of memory.
     if (problem.moments == nullptr) {
       moments.resize(static_cast<std::size_t>(problem.groups));
       problem.moments = moments.data();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "normalize/reports.hpp"
 
@@ -26,12 +27,13 @@ void add_rows(const NormProblem& problem, bool projections, ColumnBuffers& total
 
 constexpr Index kTogether = 16;  // groups that are gathered with one walk
 
-// One group as a problem of its own, with copies of its cells once it is filled.
+// One group as a problem of its own, with copies of its cells once it is filled: of all, or of some rows.
 class Gathered {
  public:
-  Gathered(const NormProblem& problem, Index group) : problem_(problem), group_(group), own(problem) {
+  Gathered(const NormProblem& problem, Index group, std::vector<Index> rows = {})
+      : problem_(problem), group_(group), rows_(std::move(rows)), own(problem) {
     own.blocks = own.groups = 1;
-    own.inner = problem.cells();
+    own.inner = rows_.empty() ? problem.cells() : static_cast<Index>(rows_.size());
     own.last = false;
     own.moments = nullptr;
     own.moments_known = false;
@@ -58,16 +60,18 @@ class Gathered {
     copy(problem.t, &Gathered::t_);
   }
 
-  void put_back(Index row) const {
-    std::memcpy(static_cast<char*>(problem_.out) + (row * problem_.groups + group_) * item(),
-                out_.data() + row * item(), static_cast<std::size_t>(item()));
+  // Cell i belongs to this row.
+  Index row(Index i) const { return rows_.empty() ? i : rows_[static_cast<std::size_t>(i)]; }
+  void put_back(Index i) const {
+    std::memcpy(static_cast<char*>(problem_.out) + (row(i) * problem_.groups + group_) * item(),
+                out_.data() + i * item(), static_cast<std::size_t>(item()));
   }
 
  private:
   Index item() const { return static_cast<Index>(item_size(problem_.dtype)); }
   const void* place(const void* from, std::vector<char>& to) const {
     if (from == nullptr) return nullptr;
-    to.resize(static_cast<std::size_t>(problem_.cells() * item()));
+    to.resize(static_cast<std::size_t>(own.inner * item()));
     return to.data();
   }
   template <class Bits>
@@ -75,14 +79,20 @@ class Gathered {
                            std::vector<char> Gathered::* to) {
     if (from == nullptr) return;
     const NormProblem& problem = all.front()->problem_;
+    const auto* const cells = static_cast<const Bits*>(from);
+    for (const auto& one : all)
+      for (Index i = 0; i < static_cast<Index>(one->rows_.size()); ++i)
+        reinterpret_cast<Bits*>((one.get()->*to).data())[i] = cells[one->row(i) * problem.groups + one->group_];
+    if (!all.front()->rows_.empty()) return;
     for (Index row = 0; row < problem.cells(); ++row)
       for (const auto& one : all)
         reinterpret_cast<Bits*>((one.get()->*to).data())[row] =
-            static_cast<const Bits*>(from)[row * problem.groups + one->group_];
+            cells[row * problem.groups + one->group_];
   }
 
   const NormProblem& problem_;
   Index group_;
+  std::vector<Index> rows_;
   std::vector<char> x_, t_, out_;
 
  public:
@@ -112,17 +122,28 @@ std::vector<Index> precise_outputs(const NormProblem& problem, std::vector<Index
   return in_parallel(count, problem.cells(), [&](Index begin, Index end, const NormReport& report) {
     for (Index at = begin; at < end; at += kTogether) {
       std::vector<std::unique_ptr<Gathered>> batch;
-      for (Index i = at; i < std::min(end, at + kTogether); ++i)
-        batch.push_back(std::make_unique<Gathered>(problem, positions[starts[static_cast<std::size_t>(i)]] % groups));
+      std::vector<std::vector<Index>> wanted;
+      for (Index i = at; i < std::min(end, at + kTogether); ++i) {
+        const std::size_t from = starts[static_cast<std::size_t>(i)], to = starts[static_cast<std::size_t>(i) + 1];
+        std::vector<Index> rows, cells;
+        for (std::size_t j = from; j < to; ++j) {
+          rows.push_back(positions[j] / groups);
+          cells.push_back(static_cast<Index>(j - from));
+        }
+        // With given statistics the other cells of a group do not count.
+        const bool some = problem.mean != nullptr;
+        batch.push_back(some ? std::make_unique<Gathered>(problem, positions[from] % groups, rows)
+                             : std::make_unique<Gathered>(problem, positions[from] % groups));
+        wanted.push_back(some ? cells : rows);
+      }
       Gathered::fill(batch);
       for (std::size_t b = 0; b < batch.size(); ++b) {
-        const auto i = static_cast<std::size_t>(at) + b;
-        const Index group = positions[starts[i]] % groups;
-        std::vector<Index> rows, left;
-        for (std::size_t j = starts[i]; j < starts[i + 1]; ++j) rows.push_back(positions[j] / groups);
-        kernels.precise(batch[b]->own, 0, rows.data(), static_cast<Index>(rows.size()), report_to(left));
-        for (const Index row : rows) batch[b]->put_back(row);
-        for (const Index row : left) report.add(report.list, row * groups + group);
+        const std::vector<Index>& cells = wanted[b];
+        const Index group = positions[starts[static_cast<std::size_t>(at) + b]] % groups;
+        std::vector<Index> left;
+        kernels.precise(batch[b]->own, 0, cells.data(), static_cast<Index>(cells.size()), report_to(left));
+        for (const Index cell : cells) batch[b]->put_back(cell);
+        for (const Index cell : left) report.add(report.list, batch[b]->row(cell) * groups + group);
       }
     }
   });

@@ -67,17 +67,11 @@ class Tile {
   void vector(Index j, const Read& read) {
     const float *const xs = x(j), *const ts = kTangents ? t(j) : nullptr;
     const Index n = p_.length, step = step_;
-    Doubles top = read(xs, 0.0), least = top, t_top{}, t_least{};
-    if constexpr (kTangents) t_top = t_least = read(ts, 0.0);
+    Doubles top = read(xs, 0.0), least = top;
     for (Index i = 1; i < n; ++i) {
       const Doubles v = read(xs + i * step, 0.0);
       top = max_first(top, v);
       least = smallest_of(least, v);
-      if constexpr (kTangents) {
-        const Doubles w = read(ts + i * step, 0.0);
-        t_top = max_first(t_top, w);
-        t_least = smallest_of(t_least, w);
-      }
     }
     VectorPair total{}, products{}, without{};
     Doubles sizes{};
@@ -102,12 +96,21 @@ class Tile {
       total = with(total, sum);
       if constexpr (kTangents) products = with(products, term);
     }
-    if constexpr (kind == Kind::log_value) without = sum_without_tops(n);
+    if constexpr (kind == Kind::log_value) {
+      // Taking the 1 off would cancel in some column.
+      const Doubles whole = total.high + total.low;
+      without.high = whole - 1.0;
+      sizes = whole;
+      if (!all_lanes(whole >= splat(1.125))) {
+        without = sum_without_tops(n);
+        sizes = without.high;
+      }
+    }
     RowForm forms[kWide];
     for (int lane = 0; lane < kWide; ++lane) {
       const double whole = total.high[lane] + total.low[lane];
       const RowSums sums{top[lane], least[lane], whole, without.high[lane], products.high[lane] + products.low[lane],
-                         (kTangents ? sizes[lane] : without.high[lane]) * (1 + 0x1p-20), t_top[lane], t_least[lane]};
+                         sizes[lane] * (1 + 0x1p-20)};
       if (lane < read.count()) forms[lane] = row_form<kind>(sums, n);
     }
     outputs(j, read, VectorForm(forms), forms, least);

@@ -33,7 +33,7 @@ HALFULP_ALWAYS_INLINE Doubles exponential_of(const Doubles& d) {
 // What one row's sums are: of e = exp(x - top), and of e t and e |t|, or of t and |t|. Where a logarithm needs it,
 // `rest` is the sum of e without the largest cell, and `size` bounds the sum that it was found with.
 struct RowSums {
-  double top, least, total, rest, product, size, t_top, t_least;
+  double top, least, total, rest, product, size;
 };
 
 // The coefficients of a row's outputs, and what bounds their errors.
@@ -72,7 +72,7 @@ inline RowForm row_form(const RowSums& s, Index length) {
       f.shift = s.product * f.inverse;
       f.error = (k + term + total_error + 16 * kUnit) * s.size * f.inverse * 1.02;
       f.relative = p_error + 16 * kUnit;
-      f.good &= s.t_top != s.t_least;  // equal tangents: the result is zero, which no interval around it shows
+      f.good &= s.size > 0;  // without any tangent the result is +0, whatever their signs
     }
     f.good &= std::isfinite(f.shift) && std::isfinite(f.error);
   }

@@ -92,13 +92,8 @@ class QuickRow {
   bool find(RowForm& form) {
     const Range range = range_of(x_, n_);
     least_ = range.least;
-    RowSums sums{range.top, range.least, 0, 0, 0, 0, 0, 0};
+    RowSums sums{range.top, range.least, 0, 0, 0, 0};
     if (!(std::fabs(range.top) < std::numeric_limits<double>::infinity())) return false;
-    if constexpr (kTangents) {
-      const Range along = range_of(t_, n_);
-      sums.t_top = along.top;
-      sums.t_least = along.least;
-    }
     if (range.top - range.least <= -floor_of(kind).lowest && n_ % kWide == 0) exponentials<false>(sums);
     else exponentials<true>(sums);
     if (!std::isfinite(sums.total)) return false;
