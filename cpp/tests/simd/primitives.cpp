@@ -10,6 +10,7 @@
 #include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
+#include "simd/halves.hpp"
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
 #include "simd/vector.hpp"
@@ -265,7 +266,60 @@ void check_doubles() {
   }
 }
 
+// Sums of half-precision numbers as integers, and quotients of these that are a little off.
+template <class T>
+void check_half_sums() {
+  T in[kSingles];
+  for (int start = 0; start < 0x10000; start += 97) {
+    for (int i = 0; i < kSingles; ++i) {
+      in[i].bits = static_cast<std::uint16_t>(start + 7 * i);
+      if (!std::isfinite(to_float(in[i]))) in[i].bits = 0x3c00;
+    }
+    const Singles v = load_singles(in);
+    for (int i = 0; i < kSingles; ++i) CHECK(v[i] == to_float(in[i]));
+    // Numbers and midpoints, off by as much as sticky_floats allows.
+    double q[kSingles];
+    T out[kSingles];
+    for (int i = 0; i < kSingles; ++i) {
+      const T next{static_cast<std::uint16_t>(in[i].bits + 1)};
+      const double x = to_float(in[i]), y = std::isfinite(to_float(next)) ? to_float(next) : x;
+      q[i] = i % 2 == 0 ? x : (x + y) / 2;
+      if (std::fabs(q[i]) < 0x1p-120) q[i] = 0.0;
+    }
+    Doubles low = load(q), high = load(q + kWide);
+    const double off = 1.0 + (start % 3 - 1) * 0x1p-50;
+    store_rounded(out, low * off, high * off);
+    for (int i = 0; i < kSingles; ++i) CHECK(out[i].bits == round_to<T>(q[i]).bits);
+  }
+}
+void check_integers_as_halves() {
+  std::uint32_t words[kSingles];
+  std::int32_t numbers[kSingles];
+  std::int16_t shorts[2 * kSingles];
+  std::uint16_t out[kSingles];
+  for (int i = 0; i < kSingles; ++i) {
+    words[i] = 0x12340000u + static_cast<std::uint32_t>(i * 5000);
+    numbers[i] = (i - 3) * 123456789 / 2;
+    shorts[2 * i] = static_cast<std::int16_t>(i * 4000 - 30000);
+    shorts[2 * i + 1] = INT16_MIN;
+  }
+  store_as_shorts(out, load(words) & 0xffffu);
+  const auto first = first_doubles(load(numbers)), second = second_doubles(load(numbers));
+  const Bits32 pairs = load(words);
+  for (int i = 0; i < kSingles; ++i) {
+    CHECK(out[i] == static_cast<std::uint16_t>(words[i] & 0xffff));
+    CHECK((i < kWide ? first[i % kWide] : second[i % kWide]) == numbers[i]);
+    CHECK(std::bit_cast<std::uint32_t>(first_of_pairs(pairs)[i]) == words[i] << 16);
+    CHECK(std::bit_cast<std::uint32_t>(second_of_pairs(pairs)[i]) == (words[i] & 0xffff0000u));
+  }
+  const auto smaller = smaller_of_signed(load(shorts), Vector<std::int16_t>{});
+  for (int i = 0; i < 2 * kSingles; ++i) CHECK(smaller[i] == (shorts[i] < 0 ? shorts[i] : 0));
+}
+
 void check_all() {
+  check_half_sums<Float16>();
+  check_half_sums<BFloat16>();
+  check_integers_as_halves();
   check_type<float>();
   check_type<double>();
   check_type<std::int8_t>();

@@ -1,6 +1,7 @@
 // Lines of averages: rows added, sums along them, quotients. See line_kernels.hpp.
 #include "average/line_kernels.hpp"
 
+#include "average/kernels/half_lines.hpp"
 #include "average/kernels/line_along.hpp"
 #include "average/kernels/line_direct.hpp"
 #include "average/kernels/line_values.hpp"
@@ -129,19 +130,6 @@ inline void add_padded_zeros(double* sums, Index n) {
   for (Index i = 0; i < n; ++i) sums[i] += 0.0;
 }
 
-template <class T>
-Index divisor_of(const LineTask<T>& task, const SumLine& line, const typename LineTask<T>::Run& run) {
-  return task.divisor != 0 ? task.divisor : line.divisor * run.divisor;
-}
-
-// Divisors change rarely, and take divisions to prepare.
-template <class T>
-const SumDivisor& prepared_divisor(const LineTask<T>& task, Index n) {
-  PreparedDivisor& last = *task.last_divisor;
-  if (n != last.n) last = {n, sum_divisor(n)};
-  return last.divisor;
-}
-
 // Takes the magnitudes of the slabs that a block's lines bring in, each once.
 template <class T>
 class SlabScan {
@@ -176,13 +164,7 @@ class SlabScan {
 
  private:
   void take(Index first, Index end) {
-    if (task_.slab_row_count == 1 && task_.slab_stride == task_.slab_width)
-      return take_row(task_.source + first * task_.slab_stride + task_.slab_rows[0] + task_.slab_column,
-                      (end - first) * task_.slab_width);
-    for (Index slab = first; slab < end; ++slab)
-      for (Index r = 0; r < task_.slab_row_count; ++r)
-        take_row(task_.source + slab * task_.slab_stride + task_.slab_rows[r] + task_.slab_column,
-                        task_.slab_width);
+    for_each_slab_row(task_, first, end, [&](const T* row, Index n) { take_row(row, n); });
   }
 
   void take_row(const T* row, Index n) {
@@ -322,6 +304,10 @@ class LineBatch {
 
 template <class T>
 LineContents sum_lines(const LineTask<T>& task) {
+  // float64 is as quick where it is wide enough and float16 is converted by one instruction.
+  constexpr bool integers = sizeof(T) == 2 && !(std::is_same_v<T, Float16> && kVectorBytes == 64);
+  if constexpr (integers)
+    if (LineContents contents; sum_half_lines(task, contents)) return contents;
   SlabScan<T> scan(task);
   LineBatch<T> batch(task);
   DirectLines<T> direct(task);
@@ -343,11 +329,13 @@ LineContents sum_lines(const LineTask<T>& task) {
       if (task.error > 0.0) task.unsure[l] = task.unsure[l - 1];
       continue;
     }
-    if (direct.apply(line)) {
-      scan.enter(line);
-      direct.know(scan.magnitudes());
-      batch.run(direct, line, out);
-      continue;
+    if constexpr (!integers) {
+      if (direct.apply(line)) {
+        scan.enter(line);
+        direct.know(scan.magnitudes());
+        batch.run(direct, line, out);
+        continue;
+      }
     }
     if (expanded.apply(line)) {
       scan.enter(line);

@@ -71,6 +71,30 @@ inline V quotient(const V& sum, const SumDivisor& d) {
 // What a line's sums get added: a padded zero among the terms makes a negative zero positive; -0.0 changes nothing.
 inline double padded_zero(const SumLine& line) { return line.padded ? 0.0 : -0.0; }
 
+template <class T>
+Index divisor_of(const LineTask<T>& task, const SumLine& line, const typename LineTask<T>::Run& run) {
+  return task.divisor != 0 ? task.divisor : line.divisor * run.divisor;
+}
+
+// Divisors change rarely, and take divisions to prepare.
+template <class T>
+const SumDivisor& prepared_divisor(const LineTask<T>& task, Index n) {
+  PreparedDivisor& last = *task.last_divisor;
+  if (n != last.n) last = {n, sum_divisor(n)};
+  return last.divisor;
+}
+
+// f(row, cells) for what slabs [first, end) of a block hold, in one piece if they follow each other.
+template <class T, class F>
+inline void for_each_slab_row(const LineTask<T>& task, Index first, Index end, F f) {
+  if (task.slab_row_count == 1 && task.slab_stride == task.slab_width)
+    return f(task.source + first * task.slab_stride + task.slab_rows[0] + task.slab_column,
+             (end - first) * task.slab_width);
+  for (Index slab = first; slab < end; ++slab)
+    for (Index r = 0; r < task.slab_row_count; ++r)
+      f(task.source + slab * task.slab_stride + task.slab_rows[r] + task.slab_column, task.slab_width);
+}
+
 // A sum of T while it is made.
 template <class V>
 struct Single {
