@@ -43,6 +43,8 @@ struct WindowRun {
   std::int64_t pair_step = 0;
   std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
   std::int16_t infinity = 0;
+  int fresh = 0;  // how many of the first taps of a row are not among those of the next; 0 if all
+  bool stream = false;  // past the caches: rows of `out` are aligned to vectors, and so many bytes long
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
@@ -67,9 +69,10 @@ using PairWindows = Contents (*)(const void* source, const void* tangents, void*
                                  const WindowRun& run);
 
 // The maxima of windows of any height and of two or three cells in width, of cells that only differ if they compare
-// different; what the cells held. Output row r has the rows taps[0], taps[1], ... from r * from_step on. The scratch
-// holds a row with 4 * kRowSlack bytes more.
-using ColumnWindows = Contents (*)(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run);
+// different; what the cells held. Of floats, a -0 that matters counts as infinite, and infinities of both signs as NaN.
+// Output row r has the rows taps[0], taps[1], ... from r * from_step on. At least 32 bytes of outputs must have windows
+// within the row, and no window may lie in the padding alone.
+using ColumnWindows = Contents (*)(const void* const* taps, int count, void* out, const WindowRun& run);
 
 // Kernels for one type of cells.
 struct MaxRowKernels {
@@ -86,9 +89,9 @@ struct MaxRowKernels {
   Windows windows[2][2];  // [stride - 1][cells - 2]
   // The same of (cell & keep) ^ flip, which is also what is stored. Null for integers.
   Windows changed[2][2];
-  // Of u8 and i16, whose deinterleaving is dear. Keyed, of i16: of the sortable keys of (cell & keep) ^ flip of a half
-  // type with this infinity; a NaN or -0 among them counts as NaN. Outputs are numbers again.
-  ColumnWindows columns_first[2][2], keyed_columns_first[2][2];
+  // Changed: of (cell & keep) ^ flip; of i16, of its sortable key as a half type with this infinity, where a NaN or -0
+  // counts as NaN. Outputs are cells again. Null for other integers.
+  ColumnWindows columns_first[2][2], changed_columns_first[2][2];
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
   // may be written up to a whole vector. [last]: the last of equal ones.
   Contents (*fours[2])(const void* source, void* out, const RowRun& rows);

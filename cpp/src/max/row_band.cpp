@@ -49,8 +49,8 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
       shape_(windows_.shape(rows, type.item)),
       loader_(shape_, type, 0) {
   const auto compared = static_cast<int>(type.compared);
-  const auto inner = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);  // windows without padding
-  const MaxKernels& narrow = select_max_kernels(inner * type.item);
+  inner_ = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);
+  const MaxKernels& narrow = select_max_kernels(inner_ * type.item);
   window_kernels_ = &narrow.rows[compared];
   if (payload != Payload::none) {
     const bool tangent = payload == Payload::tangent;
@@ -186,17 +186,32 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
   return pair_windows_->windows[stride][kernel](cells, tangents, made_, made_pairs_, run);
 }
 
-Contents RowBand::columns_first(const void* const* taps, int count, void* out, Index rows, Index from_step,
-                                Index to_step) {
-  WindowRun run{rows, axis_.size, axis_.before, axis_.output, from_step, to_step};
+bool RowBand::takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
+  const auto& kernels = change == nullptr ? kernels_.columns_first : kernels_.changed_columns_first;
+  return rule_ == MaxRule::clean && payload_ == Payload::none && inner_ * type_.item >= 32 &&
+         kernels[0][0] != nullptr && small_windows(plane, row_axis);
+}
+
+Contents RowBand::columns_first(const void* const* taps, int count, void* out, WindowRun run) {
+  run.cells = axis_.size;
+  run.before = axis_.before;
+  run.outputs = axis_.output;
   run.flip = type_.flip;
   const auto stride = axis_.stride - 1, kernel = axis_.kernel - 2;
-  const MaxRowKernels& kernels = select_max_kernels(axis_.output * type_.item).rows[static_cast<int>(type_.compared)];
-  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, values_.data(), out, run);
+  // Whole vectors past the caches may be narrow ones.
+  const Index fitting = run.stream && axis_.output * type_.item % 64 != 0 ? 32 : inner_ * type_.item;
+  const MaxRowKernels& kernels = select_max_kernels(fitting).rows[static_cast<int>(type_.compared)];
+  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, out, run);
   run.keep = change->keep;
   run.flip = change->flip;
   run.infinity = change->infinity;
-  return kernels.keyed_columns_first[stride][kernel](taps, count, values_.data(), out, run);
+  return kernels.changed_columns_first[stride][kernel](taps, count, out, run);
+}
+
+bool RowBand::streams(const char* out) const noexcept {
+  const Index row = axis_.output * type_.item, vector = row % 64 == 0 ? 64 : 32;
+  return row % 32 == 0 && reinterpret_cast<std::uintptr_t>(out) % static_cast<std::uintptr_t>(vector) == 0 &&
+         axis_.before <= axis_.kernel - axis_.stride;
 }
 
 // The doubling straight from the array's rows, through real cells only.

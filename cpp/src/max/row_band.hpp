@@ -35,16 +35,17 @@ class RowBand {
 
   // Whether small windows of values can be taken of changed cells.
   bool changes(const MaxPlane& plane, int row_axis) const noexcept {
-    return (type_.is_number() || type_.compared == Compared::i16) && payload_ == Payload::none &&
-           small_windows(plane, row_axis);
+    if (type_.is_number()) return payload_ == Payload::none && small_windows(plane, row_axis);
+    return type_.compared == Compared::i16 && kernels_.changed_columns_first[0][0] != nullptr &&
+           takes_columns_first(plane, row_axis);
   }
 
-  bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
-    return !type_.is_number() && type_.item <= 2 && payload_ == Payload::none && small_windows(plane, row_axis);
-  }
-  // Windows straight from the rows of short integers: `rows` rows of outputs, whose first has these taps; changed cells
-  // are compared by their keys.
-  Contents columns_first(const void* const* taps, int count, void* out, Index rows, Index from_step, Index to_step);
+  // Whether small windows of values are taken straight from the array's rows.
+  bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept;
+  // `run.rows` rows of outputs, whose first has these taps; rows, steps, fresh taps and `stream` come from the caller.
+  Contents columns_first(const void* const* taps, int count, void* out, WindowRun run);
+  // Whether they can go past the caches, from row to row without a gap.
+  bool streams(const char* out) const noexcept;
 
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule);
@@ -121,6 +122,7 @@ class RowBand {
   std::vector<const void*> taps_, pair_taps_, reversed_, reversed_pairs_;
   ItemBuffer values_, scratch_[2], pairs_, pair_scratch_[2];
   Index row_weight_ = 0;
+  Index inner_ = 0;  // windows without padding
   MaxRule rule_ = MaxRule::clean;
   bool ready_ = false, relative_ = false;
   ClippedDoubling clipped_;

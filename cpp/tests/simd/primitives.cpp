@@ -1,5 +1,6 @@
 // Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor
 // that lacks it passes without a check.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "exact/round.hpp"
+#include "simd/across.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
 #include "simd/halves.hpp"
@@ -56,6 +58,26 @@ void check_memory() {
     std::vector<T> target(static_cast<std::size_t>(count), T{});
     store_first(target.data(), v, count);
     CHECK(target == some);
+  }
+}
+
+template <class T>
+void check_across() {
+  constexpr int n = kLanes<T>;
+  const auto all = items<T>(2 * n);
+  const auto before = load(all.data()), now = load(all.data() + n);
+  CHECK(holds(shifted_in<1>(before, now), lanes<T, kVectorBytes>([](int i) { return item<T>(n + i - 1); })));
+  CHECK(holds(shifted_in<2>(before, now), lanes<T, kVectorBytes>([](int i) { return item<T>(n + i - 2); })));
+  if constexpr (std::is_floating_point_v<T>) {
+    for (int lane = 0; lane < n; ++lane) {
+      auto v = before;
+      CHECK(!any_nan<T>(v));
+      v[lane] = std::numeric_limits<T>::quiet_NaN();
+      CHECK(any_nan<T>(v));
+    }
+  } else if constexpr (std::is_signed_v<T>) {
+    CHECK(holds(smaller_signed<T>(before, now),
+                lanes<T, kVectorBytes>([](int i) { return std::min(item<T>(i), item<T>(n + i)); })));
   }
 }
 
@@ -320,6 +342,12 @@ void check_all() {
   check_half_sums<Float16>();
   check_half_sums<BFloat16>();
   check_integers_as_halves();
+  check_across<float>();
+  check_across<double>();
+  check_across<std::uint8_t>();
+  check_across<std::int16_t>();
+  check_across<std::int32_t>();
+  check_across<std::int64_t>();
   check_type<float>();
   check_type<double>();
   check_type<std::int8_t>();

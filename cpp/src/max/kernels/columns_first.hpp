@@ -1,9 +1,13 @@
-// Windows of a plane whose equal cells cannot be told apart (integers, sortable keys): rows are folded first, over
-// their whole width, then windows of two or three cells along the folded row. That deinterleaves one row for every row
-// of outputs; padding is written once, beside the folded row.
+// Windows of a plane of values in one pass: the maxima of columns, in registers, then windows of two or three of them.
+// That deinterleaves one row for every row of outputs, and the memory is never idle: nothing is kept for a second pass.
+// Rows are read as they come, which processors foresee; asking for them earlier was slower.
+// Equal cells must not differ: integers, sortable keys, and floats if no column's first maximum is -0. For if the
+// maximum of a window is a zero, the first of its zeros in row-major order is also the first of its column.
 #pragma once
 
 #include "max/kernels/windows.hpp"
+#include "simd/across.hpp"
+#include "simd/stream.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -14,12 +18,17 @@ class KeyRange {
  public:
   using V = Vector<std::int16_t>;
   using U = Vector<std::uint16_t>;
-  void see(const V& key) {
+  void see(const V& key, int) {
     lowest_ = key < lowest_ ? key : lowest_;
     highest_ = max_first(highest_, reinterpret<U>(key));
   }
   void see_maxima(const V& best) { best_ = max_first(best_, best); }
-  bool clean(std::int16_t infinity) const {
+  void join(const KeyRange& other) {
+    lowest_ = other.lowest_ < lowest_ ? other.lowest_ : lowest_;
+    highest_ = max_first(highest_, other.highest_);
+    best_ = max_first(best_, other.best_);
+  }
+  Contents found(std::int16_t infinity) const {
     std::int16_t lowest[kLanes<std::int16_t>], best[kLanes<std::int16_t>];
     std::uint16_t highest[kLanes<std::int16_t>];
     store(lowest, lowest_);
@@ -28,7 +37,7 @@ class KeyRange {
     bool clean = true;
     for (int i = 0; i < kLanes<std::int16_t>; ++i)
       clean = clean && lowest[i] >= -infinity - 1 && best[i] <= infinity && highest[i] != 0xffff;
-    return clean;
+    return clean ? Contents::finite : Contents::nan;
   }
 
  private:
@@ -36,96 +45,184 @@ class KeyRange {
   U highest_{};
 };
 
-template <class C, int Stride, int Count, Change Kind>
-class ColumnsFirst {
+// Remembers whether a NaN has been read, or infinities of both signs (the sum of the cells is then NaN), and whether a
+// -0 was a maximum, which counts as infinite (its bits are the lowest integer).
+template <class C>
+class FloatRange {
  public:
-  static constexpr bool kKeys = Kind == Change::keys;
-  static constexpr int64_t kWide = kLanes<C>, kBefore = 64 / static_cast<int64_t>(sizeof(C));
   using V = Vector<C>;
-
-  ColumnsFirst(void* scratch, const WindowRun& run)
-      : change_(run), run_(run), folded_(static_cast<C*>(scratch) + kBefore) {
-    const V padding = splat(lowest_value<C>());
-    for (int64_t i = 0; i < kBefore; i += kWide) store(folded_ + i - kBefore, padding);
-    for (int64_t i = 0; i < 3; ++i) store(folded_ + run.cells + i * kWide, padding);
+  using I = int_like<C>;
+  void see(const V& v, int sum) { (sum == 1 ? odd_ : even_) += v; }  // the sums do not wait for each other
+  void see_maxima(const V& best) { lowest_ = smaller_signed<I>(lowest_, reinterpret<Vector<I>>(best)); }
+  void join(const FloatRange& other) {
+    even_ += other.even_;
+    odd_ += other.odd_;
+    lowest_ = smaller_signed<I>(lowest_, other.lowest_);
   }
-
-  // The winners of rows of cells; Taps: how many, or 0 if only `count` says so.
-  template <int Taps>
-  void fold(const void* const* taps, int count, int64_t offset) {
-    const int64_t n = run_.cells;
-    int64_t i = 0;
-    for (; i + kWide <= n; i += kWide) store(folded_ + i, folded_at<Taps>(taps, count, offset + i, kWide));
-    if (i == n) return;
-    const int64_t rest = n >= kWide ? n - kWide : 0;  // overlaps its neighbour
-    store_first<C>(folded_ + rest, folded_at<Taps>(taps, count, offset + rest, n - rest), n - rest);
-  }
-
-  void windows(C* out) const {
-    int64_t o = 0;
-    for (; o + kWide <= run_.outputs; o += kWide) store(out + o, window_at(o));
-    if (o == run_.outputs) return;
-    if (run_.outputs >= kWide) store(out + run_.outputs - kWide, window_at(run_.outputs - kWide));
-    else store_first<C>(out, window_at(0), run_.outputs);
-  }
-
-  Contents found() const {
-    if constexpr (kKeys) return watch_.clean(run_.infinity) ? Contents::finite : Contents::nan;
-    else return Contents::finite;
+  Contents found(std::int16_t) const {
+    C sums[kLanes<C>];
+    I lowest[kLanes<C>];
+    store(sums, V(even_ + odd_));
+    store(lowest, lowest_);
+    Contents worst = Contents::finite;
+    for (int i = 0; i < kLanes<C>; ++i) {
+      if (sums[i] != sums[i]) return Contents::nan;
+      if (lowest[i] == std::numeric_limits<I>::min()) worst = Contents::infinite;
+    }
+    return worst;
   }
 
  private:
-  template <int Taps>
-  V folded_at(const void* const* taps, int count, int64_t at, int64_t lanes) {
-    V best = tap(taps[0], at, lanes);
-    for (int t = 1; t < (Taps > 0 ? Taps : count); ++t) best = max_first(best, tap(taps[t], at, lanes));
-    if constexpr (kKeys) watch_.see_maxima(best);
-    return best;
-  }
-  V tap(const void* row, int64_t at, int64_t lanes) {
-    const C* const cells = static_cast<const C*>(row) + at;
-    const V v = change_(lanes == kWide ? load(cells) : load_first(cells, lanes));
-    if constexpr (kKeys) watch_.see(lanes == kWide ? v : reinterpret<V>(v & reinterpret<V>(first(lanes))));
-    return v;
-  }
-  static V first(int64_t lanes) {
-    return reinterpret<V>(lane_numbers<C>() < splat(static_cast<C>(lanes)));
-  }
-
-  V window_at(int64_t o) const {
-    const C* const cells = folded_ + Stride * o - run_.before;
-    V best;
-    if constexpr (Stride == 1) {
-      best = max_first(load(cells), load(cells + 1));
-      if constexpr (Count == 3) best = max_first(best, load(cells + 2));
-    } else {
-      const V low = load(cells), high = load(cells + kWide);
-      best = max_first(phase_of_two<0>(low, high), phase_of_two<1>(low, high));
-      if constexpr (Count == 3)
-        best = max_first(best, phase_of_two<1>(load(cells + 1), load(cells + 1 + kWide)));
-      best = in_order(best);
-    }
-    if constexpr (kKeys) return sortable_key(best) ^ splat(static_cast<C>(run_.flip));
-    else return change_.restored(best);
-  }
-
-  CellChange<C, Kind> change_;
-  WindowRun run_;
-  C* folded_;
-  std::conditional_t<kKeys, KeyRange, Nothing> watch_;
+  V even_{}, odd_{};
+  Vector<I> lowest_{};
 };
 
-template <class C, int Stride, int Count, Change Kind>
-Contents columns_first(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run) {
-  ColumnsFirst<C, Stride, Count, Kind> kernel(scratch, run);
-  for (int64_t r = 0; r < run.rows; ++r) {
-    const int64_t offset = r * run.from_step;
-    prefetch_row(static_cast<const C*>(taps[count - 1]) + offset, Stride * run.cells);
-    if (count == 3) kernel.template fold<3>(taps, count, offset);
-    else kernel.template fold<0>(taps, count, offset);
-    kernel.windows(static_cast<C*>(out) + r * run.to_step);
+template <class C>
+struct NoRange {
+  void see(const Vector<C>&, int) {}
+  void see_maxima(const Vector<C>&) {}
+  void join(const NoRange&) {}
+  Contents found(std::int16_t) const { return Contents::finite; }
+};
+
+template <class C, Change Kind>
+using RangeOf = std::conditional_t<Kind == Change::keys, KeyRange,
+                                   std::conditional_t<std::is_floating_point_v<C>, FloatRange<C>, NoRange<C>>>;
+
+// The columns of one row of windows. Taps: how many rows, or 0 if only `count` says so.
+template <class C, Change Kind, int Taps>
+class Columns {
+ public:
+  using V = Vector<C>;
+  Columns(const void* const* taps, int count, int64_t offset, const CellChange<C, Kind>& change)
+      : given_(taps), count_(count), offset_(offset), change_(change) {
+    for (int t = 0; t < Taps; ++t) taps_[t] = row(t);
   }
-  return kernel.found();
+
+  // The maxima of columns from `cell` on; the first Watched taps are looked at. `number` is that of the vector.
+  template <int Watched>
+  V at(int64_t cell, int number, RangeOf<C, Kind>& range) const {
+    return maxima<Watched>(range, number, [&](const C* row) { return load(row + cell); });
+  }
+  // One column in every lane.
+  V one(int64_t cell, RangeOf<C, Kind>& range) const {
+    return maxima<Taps>(range, 0, [&](const C* row) { return splat(row[cell]); });
+  }
+
+ private:
+  template <int Watched, class Cells>
+  V maxima(RangeOf<C, Kind>& range, int number, Cells&& cells) const {
+    V best{};
+    for (int t = 0; t < (Taps > 0 ? Taps : count_); ++t) {
+      const V v = change_(cells(Taps > 0 ? taps_[t] : row(t)));
+      if (Taps == 0 || t < Watched) range.see(v, Taps == 0 ? number : (number + t) % 2);
+      best = t == 0 ? v : max_first(best, v);
+    }
+    range.see_maxima(best);
+    return best;
+  }
+  const C* row(int t) const { return static_cast<const C*>(given_[t]) + offset_; }
+
+  const void* const* given_;
+  int count_;
+  int64_t offset_;
+  const C* taps_[Taps > 0 ? Taps : 1];
+  CellChange<C, Kind> change_;
+};
+
+// The last lanes of a, and of b the last one.
+template <class V, int... I>
+inline V with_last_of(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I + 1 < n ? I : n + I)...);
+}
+
+// Rows [first, stop) of outputs. The inner ones go in vectors, the last of which overlaps its neighbour.
+template <class C, int Stride, int Count, Change Kind, int Taps, int Watched>
+void column_rows(const void* const* taps, int count, C* out, const WindowRun& run, int64_t first, int64_t stop,
+                 RangeOf<C, Kind>& seen) {
+  using V = Vector<C>;
+  constexpr int wide = kLanes<C>;
+  constexpr int64_t back = Count - Stride;  // cells of an output's window before the block that it is made from
+  const CellChange<C, Kind> change(run);
+  const V padding = splat(lowest_value<C>());
+  const auto block = [&](int64_t o) { return Stride * o - run.before + back; };
+  int64_t begin = 0, end = (run.cells - Count + run.before) / Stride + 1;
+  while (block(begin) < 0) ++begin;
+  if (end > run.outputs) end = run.outputs;
+  RangeOf<C, Kind> range, ends;  // that of the vectors stays in registers
+  for (int64_t r = first; r < stop; ++r) {
+    const Columns<C, Kind, Taps> columns(taps, count, r * run.from_step, change);
+    C* const target = out + r * run.to_step;
+    const auto one_or_padding = [&](int64_t cell) {
+      return cell < 0 || cell >= run.cells ? padding : columns.one(cell, ends);
+    };
+    const auto single = [&](int64_t o) {
+      V best = one_or_padding(Stride * o - run.before);
+      for (int t = 1; t < Count; ++t) best = max_first(best, one_or_padding(Stride * o - run.before + t));
+      store_first<C>(target + o, change.original(best), 1);
+    };
+    // What comes before the block of output o: its last lanes count.
+    const auto before = [&](int64_t o) {
+      if constexpr (back == 0) return padding;
+      const V last = one_or_padding(block(o) - 1);
+      if constexpr (back == 1) return last;
+      else return with_last_of(one_or_padding(block(o) - 2), last, lane_sequence<V>{});
+    };
+    const auto windows = [&](int64_t o, V& previous) {
+      const int64_t cell = block(o);
+      V best = columns.template at<Watched>(cell, 0, range);
+      if constexpr (Stride == 1) {
+        const V now = best;
+        best = max_first(shifted_in<1>(previous, now), now);
+        if constexpr (Count == 3) best = max_first(shifted_in<2>(previous, now), best);
+        previous = now;
+      } else {
+        const V high = columns.template at<Watched>(cell + wide, 1, range);
+        const V odd = phase_of_two<1>(best, high);
+        best = in_order(max_first(phase_of_two<0>(best, high), odd));
+        if constexpr (Count == 3) {
+          const V now = in_order(odd);
+          best = max_first(shifted_in<1>(previous, now), best);
+          previous = now;
+        }
+      }
+      return change.original(best);
+    };
+    for (int64_t o = 0; o < begin; ++o) single(o);
+    V previous = before(begin);
+    for (int64_t next = begin; next < end; next += wide) {
+      const int64_t o = next + wide > end ? end - wide : next;
+      if (o < next && block(o) < wide) previous = before(o);
+      else if (o < next) previous = columns.template at<0>(block(o) - wide, 0, ends);
+      const V maxima = windows(o, previous);
+      if (run.stream && o == next) stream(target + o, maxima);
+      else store(target + o, maxima);
+    }
+    for (int64_t o = end; o < run.outputs; ++o) single(o);
+  }
+  range.join(ends);
+  seen.join(range);
+}
+
+template <class C, int Stride, int Count, Change Kind>
+Contents columns_first(const void* const* taps, int count, void* out, const WindowRun& given) {
+  const WindowRun run = given;
+  RangeOf<C, Kind> range;
+  C* const target = static_cast<C*>(out);
+  if (count != Count) {
+    if (count == 2) column_rows<C, Stride, Count, Kind, 2, 2>(taps, count, target, run, 0, run.rows, range);
+    else column_rows<C, Stride, Count, Kind, 0, 0>(taps, count, target, run, 0, run.rows, range);
+    return range.found(run.infinity);
+  }
+  int64_t first = 0;
+  // The taps that the next row has as well need not be looked at.
+  if constexpr ((Kind == Change::none || Kind == Change::keys) && Stride < Count) {
+    if (run.fresh > 0 && run.fresh <= Stride) first = run.rows - 1;
+    column_rows<C, Stride, Count, Kind, Count, Stride>(taps, count, target, run, 0, first, range);
+  }
+  column_rows<C, Stride, Count, Kind, Count, Count>(taps, count, target, run, first, run.rows, range);
+  return range.found(run.infinity);
 }
 
 }  // namespace

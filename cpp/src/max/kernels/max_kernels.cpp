@@ -24,8 +24,18 @@ struct Taps {  // pointers of a known number of taps stay in registers
 
 template <class C, MaxRule Rule, int Count>
 inline Vector<C> fold_at(const Taps<C, Count>& taps, int count, int64_t offset, int64_t i, const Order<C>& order) {
+  const int all = Count > 0 ? Count : count;
+  if constexpr (Rule != MaxRule::clean) {  // few cells are NaN: their sum shows it
+    Vector<C> best = load(taps(0, offset) + i), sum = best;
+    for (int t = 1; t < all; ++t) {
+      const Vector<C> x = load(taps(t, offset) + i);
+      sum += x;
+      best = max_first(best, x);
+    }
+    if (!any_nan<C>(sum)) return best;
+  }
   Vector<C> best = order(load(taps(0, offset) + i));
-  for (int t = 1; t < (Count > 0 ? Count : count); ++t) {
+  for (int t = 1; t < all; ++t) {
     const Vector<C> x = order(load(taps(t, offset) + i));
     best = winner<C, Rule>(best, x);
   }
@@ -58,6 +68,11 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
       case 2: return fold_counted<C, Rule, 2>(taps, count, out, rows);
       case 3: return fold_counted<C, Rule, 3>(taps, count, out, rows);
       case 4: return fold_counted<C, Rule, 4>(taps, count, out, rows);
+      case 9:
+        if constexpr (Rule == MaxRule::propagate && sizeof(C) == 4)
+          return fold_counted<C, Rule, 9>(taps, count, out, rows);
+        else
+          break;
       default: break;
     }
   }
@@ -201,11 +216,46 @@ void fold_pair(const void* const* taps, const void* const* pairs, int count, voi
   fold(taps, pairs, count, out, out_pair, add, step, rows);
 }
 
+// The largest lane, in every lane.
+template <class C, int Step>
+inline Vector<C> largest_lane(const Vector<C>& v) {
+  const Vector<C> w = max_first(v, shuffled<Step, 1>(v, v, lane_sequence<Vector<C>>{}));
+  if constexpr (Step > 1) return largest_lane<C, Step / 2>(w);
+  else return w;
+}
+
+// The largest of at least a vector of floats; false if a NaN is among them, or infinities of both signs.
+template <class C>
+bool largest_number(const C* values, int64_t n, C& best) {
+  constexpr int64_t wide = kLanes<C>;
+  Vector<C> parts[4], sums[4];
+  for (int p = 0; p < 4; ++p) parts[p] = sums[p] = load(values);
+  int64_t i = 0;
+  for (; i + 4 * wide <= n; i += 4 * wide) {  // so that one maximum does not wait for the other
+    for (int p = 0; p < 4; ++p) {
+      const Vector<C> x = load(values + i + p * wide);
+      sums[p] += x;
+      parts[p] = max_first(parts[p], x);
+    }
+  }
+  for (; i < n; i += wide) {
+    const Vector<C> x = load(values + (i + wide > n ? n - wide : i));
+    sums[0] += x;
+    parts[0] = max_first(parts[0], x);
+  }
+  best = largest_lane<C, kLanes<C> / 2>(max_first(max_first(parts[0], parts[1]), max_first(parts[2], parts[3])))[0];
+  return !any_nan<C>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
 template <class C, MaxRule Rule>
 void largest(const void* given, int64_t n, std::uint64_t flip, void* value) {
   const C* const values = static_cast<const C*>(given);
   const Order<C> order(flip);
   C best = order.one(values[0]);
+  if constexpr (std::is_floating_point_v<C>)
+    if (n >= kLanes<C> && largest_number(values, n, best))
+      return static_cast<void>(std::memcpy(value, &best, sizeof best));
+  best = order.one(values[0]);
   int64_t i = 1;
   if (n >= 4 * kLanes<C>) {  // four vectors at a time, so that one maximum does not wait for the other
     Vector<C> parts[4];
@@ -213,7 +263,6 @@ void largest(const void* given, int64_t n, std::uint64_t flip, void* value) {
     for (i = 4 * kLanes<C>; i + 4 * kLanes<C> <= n; i += 4 * kLanes<C>) {
       for (int p = 0; p < 4; ++p) {
         const Vector<C> x = order(load(values + i + p * kLanes<C>));
-        prefetch(values + i + p * kLanes<C>);
         parts[p] = winner<C, Rule>(parts[p], x);
       }
     }
@@ -391,10 +440,14 @@ constexpr MaxRowKernels row_kernels() {
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
-  if constexpr (sizeof(C) <= 2) set_columns_first<C, Change::order>(table.columns_first);
-  if constexpr (std::is_same_v<C, std::int16_t>) set_columns_first<C, Change::keys>(table.keyed_columns_first);
   // Of eight bytes, nothing is to be gained by leaving cells as they are.
-  set_windows<C, !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits>(table.windows);
+  constexpr Change change = !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits;
+  // Of doubles, the memory is slower than two passes, which stream whole bands; so it is of halves in wide vectors.
+  if constexpr (sizeof(C) == 4 ? number : sizeof(C) <= 2) set_columns_first<C, change>(table.columns_first);
+  if constexpr (std::is_same_v<C, std::int16_t> && kLanes<C> <= 8)
+    set_columns_first<C, Change::keys>(table.changed_columns_first);
+  if constexpr (number && sizeof(C) == 4) set_columns_first<C, Change::bits>(table.changed_columns_first);
+  set_windows<C, change>(table.windows);
   if constexpr (number) set_windows<C, Change::bits>(table.changed);
   table.fours[0] = fours<C, false>;
   table.fours[1] = fours<C, number>;

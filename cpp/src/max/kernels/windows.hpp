@@ -21,6 +21,7 @@ class CellChange {
 
   explicit CellChange(const WindowRun& run) : keep_(static_cast<Bits>(run.keep)), flip_(static_cast<Bits>(run.flip)) {
     if constexpr (Kind == Change::keys) {
+      sign_ = flip_;
       // The key of a number with its sign changed is the complement; that of a magnitude, the bits without the sign.
       flip_ = flip_ == 0 ? 0 : 0xffff;
       keep_ = keep_ == 0xffff ? 0x7fff : 0x8000;
@@ -47,13 +48,21 @@ class CellChange {
     if constexpr (Kind == Change::order) return (*this)(v);
     else return v;
   }
+  // The cell that is compared as v, but for a sign that `keep` has taken away.
+  template <class V>
+  V original(const V& v) const {
+    using B = Vector<Bits, sizeof(V)>;
+    if constexpr (Kind == Change::none) return v;
+    else if constexpr (Kind == Change::keys) return reinterpret<V>(reinterpret<B>(sortable_key(v)) ^ sign_);
+    else return reinterpret<V>(reinterpret<B>(v) ^ splat<Bits, sizeof(V)>(flip_));
+  }
   C restored_one(C x) const {
     if constexpr (Kind == Change::order) return one(x);
     else return x;
   }
 
  private:
-  Bits keep_, flip_;
+  Bits keep_, flip_, sign_ = 0;
 };
 
 // The outputs whose windows lie within a row: [begin, end).

@@ -1,0 +1,66 @@
+// Lanes that come from the vector before, whether any lane is NaN, the smaller of signed integers: one or two
+// instructions where the compiler would take more.
+#pragma once
+
+#include "simd/deinterleave.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+
+// The last Count lanes of `before`, then the first ones of `now`.
+template <int Count, class V>
+inline V shifted_in(const V& before, const V& now) {
+  constexpr int item = sizeof(lane_type<V>), rest = 16 - Count * item;
+  static_assert(rest >= 0);
+#if defined(HALFULP_X86)
+  using Register = typename lanes::RegisterOf<sizeof(V)>::type;
+  const auto a = reinterpret<Register>(before), b = reinterpret<Register>(now);
+#if defined(HALFULP_ISA_avx512)
+  if constexpr (sizeof(V) == 64) {
+    if constexpr (item == 4) return reinterpret<V>(_mm512_maskz_alignr_epi32(0xffff, b, a, 16 - Count));
+    else if constexpr (item == 8) return reinterpret<V>(_mm512_maskz_alignr_epi64(0xff, b, a, 8 - Count));
+    else return reinterpret<V>(_mm512_alignr_epi8(b, _mm512_maskz_alignr_epi64(0xff, b, a, 6), rest));
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(V) == 32)
+    return reinterpret<V>(_mm256_alignr_epi8(b, _mm256_permute2x128_si256(a, b, 0x21), rest));
+  else if constexpr (sizeof(V) == 16)
+    return reinterpret<V>(_mm_alignr_epi8(b, a, rest));
+#else
+  if constexpr (sizeof(V) == 16)
+    return reinterpret<V>(_mm_or_si128(_mm_srli_si128(a, rest), _mm_slli_si128(b, 16 - rest)));
+#endif
+#else
+  return shuffled<static_cast<int>(sizeof(V)) / item - Count, 1>(before, now, lane_sequence<V>{});
+#endif
+}
+
+template <class T>
+inline bool any_nan(const Vector<T>& v) {
+#if defined(HALFULP_MASKS)
+  if constexpr (sizeof(T) == 4) return _mm512_cmp_ps_mask(reinterpret<__m512>(v), reinterpret<__m512>(v), 3) != 0;
+  else return _mm512_cmp_pd_mask(reinterpret<__m512d>(v), reinterpret<__m512d>(v), 3) != 0;
+#elif defined(HALFULP_ISA_avx2)
+  return _mm256_movemask_epi8(reinterpret<__m256i>(v != v)) != 0;
+#elif defined(HALFULP_X86)
+  return _mm_movemask_epi8(reinterpret<__m128i>(v != v)) != 0;
+#else
+  T lanes[kLanes<T>];
+  store(lanes, v);
+  bool found = false;
+  for (const T x : lanes) found = found || x != x;
+  return found;
+#endif
+}
+
+template <class T>
+inline Vector<T> smaller_signed(const Vector<T>& a, const Vector<T>& b) {
+#if defined(HALFULP_MASKS)
+  const auto x = reinterpret<__m512i>(a), y = reinterpret<__m512i>(b);
+  if constexpr (sizeof(T) == 4) return reinterpret<Vector<T>>(_mm512_maskz_min_epi32(0xffff, x, y));
+  else if constexpr (sizeof(T) == 8) return reinterpret<Vector<T>>(_mm512_maskz_min_epi64(0xff, x, y));
+#endif
+  return a < b ? a : b;
+}
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
