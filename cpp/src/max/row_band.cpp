@@ -201,11 +201,11 @@ Contents RowBand::columns_first(const void* const* taps, int count, void* out, W
   // Whole vectors past the caches may be narrow ones.
   const Index fitting = run.stream && axis_.output * type_.item % 64 != 0 ? 32 : inner_ * type_.item;
   const MaxRowKernels& kernels = select_max_kernels(fitting).rows[static_cast<int>(type_.compared)];
-  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, out, run);
+  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, values_.data(), out, run);
   run.keep = change->keep;
   run.flip = change->flip;
   run.infinity = change->infinity;
-  return kernels.changed_columns_first[stride][kernel](taps, count, out, run);
+  return kernels.changed_columns_first[stride][kernel](taps, count, values_.data(), out, run);
 }
 
 bool RowBand::streams(const char* out) const noexcept {

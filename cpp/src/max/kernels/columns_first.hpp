@@ -206,7 +206,7 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
 }
 
 template <class C, int Stride, int Count, Change Kind>
-Contents columns_first(const void* const* taps, int count, void* out, const WindowRun& given) {
+Contents columns_first(const void* const* taps, int count, void*, void* out, const WindowRun& given) {
   const WindowRun run = given;
   RangeOf<C, Kind> range;
   C* const target = static_cast<C*>(out);

@@ -1,6 +1,7 @@
 // Rows of hard max: fold taps, copy and deinterleave rows while looking for NaN; windows.hpp has the small windows.
 #include "max/kernels/values.hpp"
 #include "max/kernels/columns_first.hpp"
+#include "max/kernels/keyed_columns.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -416,6 +417,13 @@ constexpr void set_columns_first(ColumnWindows (&table)[2][2]) {
   table[1][1] = columns_first<C, 2, 3, Kind>;
 }
 
+constexpr void set_keyed_columns(ColumnWindows (&table)[2][2]) {
+  table[0][0] = keyed_columns<1, 2>;
+  table[0][1] = keyed_columns<1, 3>;
+  table[1][0] = keyed_columns<2, 2>;
+  table[1][1] = keyed_columns<2, 3>;
+}
+
 // One rule serves integers, which have no NaN, and one order of equal ones, which cannot be told apart.
 template <class C, MaxRule Rule>
 constexpr void set_rule(MaxRowKernels& table) {
@@ -442,10 +450,13 @@ constexpr MaxRowKernels row_kernels() {
   table.deinterleave3 = deinterleave<C, 3>;
   // Of eight bytes, nothing is to be gained by leaving cells as they are.
   constexpr Change change = !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits;
-  // Of doubles, the memory is slower than two passes, which stream whole bands; so it is of halves in wide vectors.
+  // Doubles are quicker in two passes, which stream whole bands.
   if constexpr (sizeof(C) == 4 ? number : sizeof(C) <= 2) set_columns_first<C, change>(table.columns_first);
-  if constexpr (std::is_same_v<C, std::int16_t> && kLanes<C> <= 8)
-    set_columns_first<C, Change::keys>(table.changed_columns_first);
+  if constexpr (std::is_same_v<C, std::int16_t>) {
+    if constexpr (kLanes<C> <= 8) set_columns_first<C, Change::keys>(table.changed_columns_first);
+    else set_keyed_columns(table.changed_columns_first);
+    table.stages_changed = kLanes<C> > 8;
+  }
   if constexpr (number && sizeof(C) == 4) set_columns_first<C, Change::bits>(table.changed_columns_first);
   set_windows<C, change>(table.windows);
   if constexpr (number) set_windows<C, Change::bits>(table.changed);
