@@ -14,7 +14,7 @@ inline constexpr std::int64_t kSingles = kLanes<float>;
 
 // The smaller of two lanes; compilers take two instructions.
 inline Vector<std::int16_t> smaller_of_signed(const Vector<std::int16_t>& a, const Vector<std::int16_t>& b) {
-  using V = Vector<std::int16_t>;
+  using V [[maybe_unused]] = Vector<std::int16_t>;
 #if defined(HALFULP_ISA_avx512)
   return reinterpret<V>(_mm512_min_epi16(reinterpret<__m512i>(a), reinterpret<__m512i>(b)));
 #elif defined(HALFULP_ISA_avx2)

@@ -417,7 +417,7 @@ constexpr void set_columns_first(ColumnWindows (&table)[2][2]) {
   table[1][1] = columns_first<C, 2, 3, Kind>;
 }
 
-constexpr void set_keyed_columns(ColumnWindows (&table)[2][2]) {
+[[maybe_unused]] constexpr void set_keyed_columns(ColumnWindows (&table)[2][2]) {
   table[0][0] = keyed_columns<1, 2>;
   table[0][1] = keyed_columns<1, 3>;
   table[1][0] = keyed_columns<2, 2>;
