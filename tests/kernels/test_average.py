@@ -305,3 +305,23 @@ def test_a_cotangent_of_another_shape_is_refused_I5() -> None:
     _, pullback = hu.AvgPool((2,)).vjp(np.zeros(4))
     with pytest.raises(hu.ShapeError, match=r"\[I5\]"):
         pullback(np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "padding"),
+    [((3, 16, 160, 1280), (3, 3, 3), (1, 1, 1)), ((5, 16, 100, 1100), (2, 2, 2), (0, 0, 0))],
+)
+def test_streamed_lines_that_share_slabs(
+    shape: tuple[int, ...], kernel: tuple[int, ...], padding: tuple[int, ...]
+) -> None:
+    # 32 MB and more: outputs go past the caches, a few indices of the first axis at a time. Sums of integers are exact
+    # in any order.
+    x = np.random.default_rng(3).integers(-99, 100, shape).astype(np.float32)
+    padded = np.pad(x.astype(np.float64), [(0, 0), *((p, p) for p in padding)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, axis=(1, 2, 3))[:, ::2, ::2, ::2]
+    before = _core.engine_counts()
+    output = hu.AvgPool(kernel, stride=2, padding=padding)(x)
+    after = _core.engine_counts()
+    assert after["average_lines"] > before["average_lines"]
+    assert after["average_blocks"] == before["average_blocks"]
+    draw.assert_same_bits(output, (windows.sum((4, 5, 6)) / np.prod(kernel)).astype(np.float32), "streamed")

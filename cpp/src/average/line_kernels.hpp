@@ -47,6 +47,7 @@ struct LineTask {
   Index slab_stride;
   const Index* slab_rows;
   Index slab_row_count, slab_column, slab_width;
+  Index ahead;  // bytes of the next slabs to ask for with every line; 0: lines bring in few rows each
 
   // One lane: a row of sums has a margin of zeros at both ends, in which windows may begin or end.
   Index column, width;  // sources of a row that are read

@@ -11,6 +11,7 @@ namespace {
 constexpr Index kMostRows = 16;   // of a line where they are all added for every line
 constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
 constexpr Index kStageBytes = Index{1} << 12;   // of outputs that are streamed together
+constexpr Index kSlabStageBytes = Index{1} << 16;  // the same where lines share slabs: all that share one
 constexpr Index kBatchValues = Index{1} << 10;  // of the rows of sums of a batch: they stay in the first cache
 
 template <class T>
@@ -37,7 +38,8 @@ WindowLines<T>::WindowLines(const SumPlan& plan, const WindowLayout& layout, boo
   slides_ = layout.lanes == 1 && layout.axes.size() == 2 && slides_along(*layout.axes[0]);
   list_lines();
   list_slab_rows();
-  streams_ = stream && !slides_ && dense();
+  const Index stage = lines_per_output() * layout.axes.back()->outputs() * static_cast<Index>(sizeof(T));
+  streams_ = stream && !slides_ && dense() && (lines_per_output() == 1 || stage <= 4 * kSlabStageBytes);
 }
 
 // Whether the lines of a plane follow each other in memory.
@@ -193,12 +195,20 @@ bool LineWorker<T>::run_bounded(const MagnitudeRange& found) {
   return 2 * left <= task_.line_count;
 }
 
+// Magnitudes are taken slab by slab: lines that share slabs stay together.
+template <class T>
+Index LineWorker<T>::stage_lines(Index width) const {
+  const Index per_output = shared_.lines_per_output(), line = width * static_cast<Index>(sizeof(T));
+  if (per_output == 1) return std::max<Index>(1, kStageBytes / line);
+  return std::max<Index>(1, kSlabStageBytes / (line * per_output)) * per_output;
+}
+
 // A few lines at a time into a buffer that stays in the first cache, and from there past the caches, which saves
 // reading what is overwritten.
 template <class T>
 bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
   const Index width = shared_.layout_.axes.back()->outputs() * shared_.layout_.lanes;
-  const Index step = std::max<Index>(1, kStageBytes / (width * static_cast<Index>(sizeof(T))));
+  const Index step = stage_lines(width);
   if (stage_.data() == nullptr) stage_.assign(step * width, T{});
   for (Index l = begin; l < end; l += step) {
     const Index stop = std::min(l + step, end);
@@ -297,6 +307,7 @@ void LineWorker<T>::choose_zeros(Index begin, Index end) {
 template <class T>
 void LineWorker<T>::choose_slabs() {
   const std::vector<Index>& rows = shared_.slab_rows_;
+  task_.ahead = 0;
   task_.slab_rows = rows.data();
   task_.slab_row_count = static_cast<Index>(rows.size());
   task_.slab_column = task_.column * task_.cell_stride;
@@ -305,6 +316,9 @@ void LineWorker<T>::choose_slabs() {
     if (rows[r] != static_cast<Index>(r) * task_.slab_width) return;
   task_.slab_width *= task_.slab_row_count;
   task_.slab_row_count = 1;
+  const SumAxis& first = *shared_.layout_.axes.front();
+  const Index bytes = first.sources * task_.slab_width * static_cast<Index>(sizeof(T));
+  if (shared_.lines_per_output() > 1) task_.ahead = bytes / static_cast<Index>(shared_.lines_.size());
 }
 
 template <class T>

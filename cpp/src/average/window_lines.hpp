@@ -60,6 +60,7 @@ class LineWorker {
   bool run_bounded(const MagnitudeRange& found);
   bool run_lines(T* out, Index begin, Index end);
   bool stream_lines(T* out, Index begin, Index end);
+  Index stage_lines(Index width) const;
   void choose_outputs(const BlockRange& range);
   void choose_columns(Index begin, Index end);
   void choose_runs(Index begin, Index end);

@@ -123,6 +123,39 @@ void averages_match_the_accumulator() {
   }
 }
 
+// Windows of three one apart: two lines share the sum of their middle rows.
+template <class T>
+void lines_in_step_match_the_accumulator() {
+  for (int round = 0; round < 90; ++round) {
+    choose_isa(round);
+    const Index planes = 2, height = integer(3, 12), width = integer(3, 40);
+    WindowParameters p;
+    p.operator_name = "test";
+    Sizes spatial;
+    for (const Index size : {height, width}) {
+      p.kernel.push_back(3);
+      p.stride.push_back(1);
+      p.dilation.push_back(1);
+      p.before.push_back(integer(0, 1));
+      p.after.push_back(integer(0, 1));
+      spatial.push_back(size);
+    }
+    const std::vector<Axis> axes = window_axes(p, spatial.span());
+    const bool include = integer(0, 1) == 1;
+    const Index rows = axes[0].output, columns = axes[1].output;
+    tests::describe("generator", 7, "in step, round", round, "dtype", name_of(dtype_of<T>), "isa",
+                    name_of(current_isa()), "height", height, "width", width, "include", include);
+    std::vector<T> x(static_cast<std::size_t>(planes * height * width));
+    std::vector<T> y(static_cast<std::size_t>(planes * rows * columns));
+    for (T& value : x) value = number<T>(round / 3 % 5);
+    // One cell of another magnitude anywhere: the row that holds it must have been looked at.
+    x[static_cast<std::size_t>(integer(0, planes * height * width - 1))] = round_to<T>(0x1.000002p-60);
+    sum_windows(average_plan(axes, include, 0), view(x, planes, height, width), view(y, planes, rows, columns));
+    for (Index k = 0; k < planes; ++k)
+      check_plane(axes, include, 0, x.data() + k * height * width, y.data() + k * rows * columns);
+  }
+}
+
 template <class T>
 void whole_planes_match_the_accumulator() {
   for (int round = 0; round < 40; ++round) {
@@ -174,6 +207,8 @@ int main() {
   whole_planes_match_the_accumulator<double>();
   whole_planes_match_the_accumulator<Float16>();
   whole_planes_match_the_accumulator<BFloat16>();
+  lines_in_step_match_the_accumulator<float>();
+  lines_in_step_match_the_accumulator<double>();
   transposes_are_adjoint();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

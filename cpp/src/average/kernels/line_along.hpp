@@ -116,6 +116,7 @@ struct BoundedQuotients {
         all_lines.outs[k][at + i] = low[i];
       }
     }
+    void take_all(Index at, const Single<Doubles>& v) const { take(at, v, kWide); }
   };
   Line line(Index k) const { return {*this, k}; }
 };
@@ -143,8 +144,10 @@ void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& si
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k];
     const auto line = sink.line(k);
-    for (Index t = 0; t < g.length; t += kWide)
-      line.take(g.output + t, cells<T, Doubles, Count>(in, g.first + t, g.count, g.step), g.length - t);
+    const auto sums = [&](Index t) { return cells<T, Doubles, Count>(in, g.first + t, g.count, g.step); };
+    Index t = 0;
+    for (; t + kWide <= g.length; t += kWide) line.take_all(g.output + t, sums(t));
+    if (t < g.length) line.take(g.output + t, sums(t), g.length - t);
   }
 }
 

@@ -86,6 +86,26 @@ inline void add_strips(const float* source, const Index* rows, Index count, Inde
   }
 }
 
+// Two lines of three rows, the second one row further: both need the sum of the middle rows. Takes the magnitudes of
+// the last two. For n of at least a vector: the last one ends with the rows.
+HALFULP_APART void add_in_step(const float* source, const Index* rows, Index n, const Sums& first, const Sums& second,
+                               MagnitudeScan<float>& scan) {
+  const float* const x[4] = {source + rows[0], source + rows[1], source + rows[2], source + rows[3]};
+  double *const a = first.sum, *const b = second.sum;
+  auto magnitudes = scan.lanes();
+  for (Index i = 0; i < n; i += kStripWide) {
+    if (n - i < kStripWide) i = n - kStripWide;
+    magnitudes.take(x[2] + i);
+    magnitudes.take(x[3] + i);
+    for (Index k = i; k < i + kStripWide; k += kWide) {
+      const Doubles middle = widened<Doubles>(x[1] + k) + widened<Doubles>(x[2] + k);
+      put_part(a + k, Doubles(middle + widened<Doubles>(x[0] + k)));
+      put_part(b + k, Doubles(middle + widened<Doubles>(x[3] + k)));
+    }
+  }
+  scan.set_lanes(magnitudes);
+}
+
 // Brings sum and low back to high and low part of their value, so that low stays small however long a slide goes on.
 template <class V>
 inline Single<V> renormalised(const Single<V>& a) {
@@ -137,19 +157,28 @@ class SlabScan {
   explicit SlabScan(const LineTask<T>& task) : task_(task) {}
 
   void enter(const SumLine& line) {
-    if (begin_ == end_) begin_ = end_ = line.first_slab;
-    if (end_ < line.end_slab) take(end_, line.end_slab);
-    if (begin_ > line.first_slab) take(line.first_slab, begin_);  // windows with holes may go back
-    begin_ = begin_ < line.first_slab ? begin_ : line.first_slab;
-    end_ = end_ > line.end_slab ? end_ : line.end_slab;
+    enter(line.first_slab, line.end_slab);
+    ask_ahead();
+  }
+
+  // Whether the slabs that a line reads are its rows.
+  bool whole_rows(const SumLine& line) const {
+    return line.row_count == line.end_slab - line.first_slab && task_.slab_row_count == 1 &&
+           task_.slab_width == task_.width;
+  }
+
+  // Adds the rows of two lines that are in step.
+  void add_two_lines(const float* source, const SumLine& line, const Sums& first, const Sums& second) {
+    enter(line.first_slab, line.first_slab + 2);
+    add_in_step(source, task_.rows + line.row, task_.width, first, second, scan_);
+    end_ = end_ > line.first_slab + 4 ? end_ : line.first_slab + 4;
   }
 
   // Adds the rows of a line with one look at each of them, if most of these are new; false if not.
   bool add_rows(const T* source, const SumLine& line, const Sums& out) {
     if constexpr (std::is_same_v<T, float>) {
       const Index count = line.end_slab - line.first_slab, known = begin_ == end_ ? 0 : end_ - line.first_slab;
-      const bool whole = line.row_count == count && task_.slab_row_count == 1 && task_.slab_width == task_.width;
-      if (!whole || task_.slides || task_.width < kStripWide || count < 4 || known < 0 || 2 * known > count)
+      if (!whole_rows(line) || task_.slides || task_.width < kStripWide || count < 4 || known < 0 || 2 * known > count)
         return false;
       begin_ = begin_ == end_ || line.first_slab < begin_ ? line.first_slab : begin_;
       end_ = line.end_slab;
@@ -163,6 +192,23 @@ class SlabScan {
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
  private:
+  void enter(Index first, Index end) {
+    if (begin_ == end_) begin_ = end_ = first;
+    if (end_ < end) {
+      take(end_, end);
+      ahead_ = reinterpret_cast<const char*>(task_.source + end * task_.slab_stride);
+    }
+    if (begin_ > first) take(first, begin_);  // windows with holes may go back
+    begin_ = begin_ < first ? begin_ : first;
+    end_ = end_ > end ? end_ : end;
+  }
+
+  // The slabs of the next lines arrive while these lines are made.
+  void ask_ahead() {
+    for (Index i = 0; i < task_.ahead; i += 64) __builtin_prefetch(ahead_ + i, 0, 2);
+    ahead_ += task_.ahead;
+  }
+
   void take(Index first, Index end) {
     for_each_slab_row(task_, first, end, [&](const T* row, Index n) { take_row(row, n); });
   }
@@ -175,6 +221,7 @@ class SlabScan {
   const LineTask<T>& task_;
   MagnitudeScan<T> scan_;
   Index begin_ = 0, end_ = 0;  // the slabs that were taken
+  const char* ahead_ = nullptr;
   NegativeZeroScan<T> negative_zeros_;
 };
 
@@ -183,11 +230,24 @@ inline bool alike(const SumLine& a, const SumLine& b) {
   return a.row == b.row && a.row_count == b.row_count && a.divisor == b.divisor && a.padded == b.padded;
 }
 
+// Whether two lines of three rows follow each other by one row, with one divisor and no padded rows.
+template <class T>
+bool in_step(const LineTask<T>& task, const SumLine& line, const SumLine& next) {
+  return line.row_count == 3 && next.row_count == 3 && next.row == line.row + 1 && next.divisor == line.divisor &&
+         next.first_slab == line.first_slab + 1 && !line.padded && !next.padded && !task.slides && task.batch > 1 &&
+         task.width >= kStripWide;
+}
+
 // Neighbouring lines whose rows of sums are known and which are finished together. They have one divisor.
 template <class T>
 class LineBatch {
  public:
   explicit LineBatch(const LineTask<T>& task) : task_(task) {}
+
+  // Makes room for two lines of one divisor.
+  void reserve_two(const SumLine& line) {
+    if (count_ + 2 > task_.batch || (count_ > 0 && line.divisor != lines_[0]->divisor)) finish();
+  }
 
   // Where in task.row the row of sums of a line goes; perhaps where that of the line before was.
   Index add(const SumLine& line, T* out) {
@@ -342,6 +402,15 @@ LineContents sum_lines(const LineTask<T>& task) {
       const SumLine* next = l + 1 < task.line_count && expanded.together(line, task.lines[l + 1]) ? &line + 1 : nullptr;
       if (batch.run(expanded, line, out, next == nullptr ? nullptr : task.out + next->out)) {
         if (next != nullptr) scan.enter(task.lines[++l]);
+        continue;
+      }
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (l + 1 < task.line_count && in_step(task, line, task.lines[l + 1]) && scan.whole_rows(line)) {
+        const SumLine& next = task.lines[++l];
+        batch.reserve_two(line);
+        const Sums row = task.row + batch.add(line, out), second = task.row + batch.add(next, task.out + next.out);
+        scan.add_two_lines(source, line, row, second);
         continue;
       }
     }
