@@ -351,3 +351,157 @@ def test_no_declared_operator_with_a_namesake_is_left_out() -> None:
 
     names = {n for d in declarations() if d.torch and d.record.__module__.startswith("halfulp.") for n in d.names}
     assert {n for n in names if hasattr(F, n) or hasattr(torch, n)} <= {*EXACT, *OURS}
+
+
+class Calls(nn.Module):
+    """One expression in ``forward``, with a parameter that is broadcast over batch and pixels."""
+
+    def __init__(self, expression: Any) -> None:
+        super().__init__()
+        self.p = nn.Parameter(torch.randn(24, 1, 1, generator=torch.Generator().manual_seed(1)))
+        self.expression = expression
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.expression(self.p, x)
+        return result
+
+
+def gradients(model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+    model.zero_grad()
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    y = model(x)
+    y.backward(torch.randn(y.shape, generator=torch.Generator().manual_seed(2)))
+    return [tensor.detach().contiguous() for tensor in (y, x.grad, *(p.grad for p in model.parameters()))]
+
+
+COVERED: dict[str, Any] = {
+    "matmul": lambda p, x: x.flatten(2).transpose(1, 2) @ (p[:, :, 0] * p[:5, 0, 0]),
+    "where": lambda p, x: torch.where(x > 0, x, p),
+    "maximum": lambda p, x: torch.maximum(x, p),
+    "max": lambda p, x: torch.max(x, p),
+    "clamp": lambda p, x: x.clamp(min=p),
+    "masked_fill": lambda p, x: x.masked_fill(x > 0, p[0, 0, 0]),
+    "copy_": lambda p, x: torch.empty_like(x).copy_(p) * x,
+    "linear": lambda p, x: F.linear(input=x.transpose(1, 3), weight=p[:, :, 0].t()),
+    "pow": lambda p, x: torch.pow(x.abs() * p, exponent=3),
+    "hardswish": lambda p, x: F.hardswish(x * p),
+    "sigmoid": lambda p, x: F.sigmoid(x * p),
+    "sigmoid_": lambda p, x: (x * p).sigmoid_(),
+    "power": lambda p, x: (x * p) ** 3,
+    "reciprocal": lambda p, x: 3 / (x.abs() + p.abs() + 1),
+    "silu_": lambda p, x: F.silu(x * p, inplace=True),
+    "upsample": lambda p, x: F.upsample(x * p, scale_factor=2, mode="bilinear"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*upsample:UserWarning", "ignore:.*should not be:DeprecationWarning")
+@pytest.mark.parametrize("name", COVERED)
+def test_calls_and_their_gradients_do_not_change_with_threads_layout_or_tracer(name: str) -> None:
+    x = torch.randn(8, 24, 20, 20, generator=torch.Generator().manual_seed(0))
+    model = Calls(COVERED[name])
+    report = ht.replace(model, everything=True)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = gradients(model, x)
+        torch.set_num_threads(2)
+        others = [gradients(model, x), gradients(model, x.to(memory_format=torch.channels_last))]
+    finally:
+        torch.set_num_threads(threads)
+    torch._dynamo.reset()
+    others.append(gradients(torch.compile(model, backend="aot_eager", fullgraph=True), x))
+    others.append(gradients(torch.fx.symbolic_trace(model), x))
+    for other in others:
+        assert all(torch.equal(a, b) for a, b in zip(expected, other, strict=True))
+    assert report.not_covered == {}
+
+
+def test_an_operand_without_axes_does_not_choose_the_type() -> None:
+    x, small = torch.randn(3, 4), torch.tensor(0.1, dtype=torch.float64)
+    with ht.patched(everything=True):
+        assert (x * small).dtype is torch.float32
+        assert (x.half() + torch.tensor(0.1)).dtype is torch.float16
+        assert torch.where(x > 0, x, small).dtype is torch.float32
+        assert (torch.arange(4) * torch.tensor(0.5)).dtype is torch.float32
+
+
+def test_forms_that_are_left_to_pytorch_are_named() -> None:
+    x = torch.rand(2, 3, 8, 8)
+
+    def forward(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        y = x**2 + torch.full_like(x, 0.5) ** x + x**2
+        y = F.interpolate(y, size=(4, 4), mode="bilinear", antialias=True) + F.interpolate(y, size=(4, 4))
+        y = F.pad(y, (1, 1, 1, 1), mode="reflect")
+        return torch.exp(y, out=torch.empty_like(y)) if not torch.is_grad_enabled() else y
+
+    report = ht.replace(Calls(forward), everything=True)
+    report.model(x)
+    assert set(report.not_covered) == {"pow", "interpolate", "pad"}
+    report.run(x)
+    assert set(report.not_covered) == {"pow", "interpolate", "pad", "exp"}
+
+
+def test_running_statistics_of_an_instance_norm_of_a_users_class_are_kept() -> None:
+    class Own(nn.InstanceNorm2d):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return super().forward(input)
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 4, 4)
+    plain = Own(3, track_running_stats=True)
+    model = copy.deepcopy(plain)
+    report = ht.replace(model, everything=True)
+    plain(x), model(x)
+    assert torch.equal(plain.running_mean, model.running_mean)
+    assert "instance_norm" in report.not_covered
+
+
+def test_what_another_class_cannot_reach_is_named() -> None:
+    patched = nn.Conv2d(3, 3, 1)
+    patched.forward = lambda x: F.conv2d(x, patched.weight)  # type: ignore[method-assign]
+    hooked = nn.Conv2d(3, 3, 1)
+    hooked.register_forward_hook(lambda layer, inputs, output: output.logsumexp(1, keepdim=True))
+    for convolutions, everything in ((True, False), (False, True)):
+        model = nn.Sequential(patched, nn.LazyConv2d(3, 1))
+        report = ht.replace(model, convolutions=convolutions, everything=everything)
+        assert report.swapped == {}
+        assert "attribute of the object" in report.not_covered["0"]
+        assert "run the model once, then replace it" in report.not_covered["1"]
+    assert list(ht.replace(nn.Sequential(hooked), everything=True).not_covered) == ["0 (hooks)"]
+    inside = ht.replace(Wrapped(hooked), everything=True).run(torch.rand(1, 3, 2, 2))
+    assert list(inside.not_covered) == ["logsumexp"]
+
+
+class Wrapped(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.layer(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm])
+def test_weight_norm_is_replaced(norm: Any) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(30, 4), torch.randn(5, 30)
+    direction, bias = layer.weight.detach(), layer.bias
+    model = nn.Sequential(norm(layer))
+    report = ht.replace(model, everything=True)
+    assert report.not_covered == {}
+    root = ht.sqrt(ht.sum(direction * direction, 1, keepdim=True))
+    size = layer.weight_g if hasattr(layer, "weight_g") else layer.parametrizations.weight.original0
+    with torch.no_grad():
+        assert torch.equal(model(x), ht.linear(x, direction / root * size, bias))
+    if norm is nn.utils.weight_norm:
+        nn.utils.remove_weight_norm(layer)
+    else:
+        nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    assert torch.equal(model(x), ht.linear(x, direction / root * size, bias))
+
+
+def test_counting_batches_is_exact() -> None:
+    report = ht.replace(nn.Sequential(nn.BatchNorm2d(3)), everything=True)
+    report.model(torch.rand(2, 3, 2, 2))
+    assert report.not_covered == {}

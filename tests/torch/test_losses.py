@@ -106,3 +106,25 @@ def test_calls_that_only_pytorch_has_words_for() -> None:
     assert {calls[name] for name in ("mse_loss", "cross_entropy", "interpolate")} == {"ours"}
     assert grown.shape == (1, 4, 7)
     torch.testing.assert_close(y.grad, -ht.log_softmax(x, 1) / 4)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("form", [torch.channels_last, torch.channels_last_3d])
+def test_softmax_has_the_memory_format_of_pytorch(name: str, form: Any) -> None:
+    x = numbers(*(2, 3, 4, 4, 2)[: 4 if form is torch.channels_last else 5])
+    last = x.contiguous(memory_format=form).requires_grad_()
+    for dim in range(-1, x.dim()):
+        results = [getattr(home, name)(last, dim) for home in (torch, ht)]
+        gradients = [torch.autograd.grad(y, last, x.contiguous(memory_format=form))[0] for y in results]
+        assert results[0].stride() == results[1].stride()
+        assert gradients[0].stride() == gradients[1].stride()
+        assert torch.equal(results[1], getattr(ht, name)(x, dim))
+        with torch.no_grad():
+            assert getattr(ht, name)(last, dim).stride() == getattr(torch, name)(last, dim).stride()
+
+
+def test_nll_loss_takes_the_log_softmax_of_channels_last_scores() -> None:
+    x = numbers(2, 3, 4, 4).contiguous(memory_format=torch.channels_last).requires_grad_()
+    F.nll_loss(ht.log_softmax(x, 1), torch.zeros(2, 4, 4, dtype=torch.long)).backward()
+    expected = torch.autograd.grad(F.cross_entropy(x, torch.zeros(2, 4, 4, dtype=torch.long)), x)[0]
+    torch.testing.assert_close(x.grad, expected)

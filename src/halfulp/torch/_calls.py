@@ -12,13 +12,25 @@ from torch import Tensor, fx
 from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from halfulp.torch._covered import BY_FUNCTION, EXACT, GATHERS, INPLACE_AT, OTHER_METHODS, OURS
+from halfulp.torch._covered import (
+    BY_FUNCTION,
+    EXACT,
+    EXACT_FOR_INTEGERS,
+    GATHERS,
+    INPLACE_AT,
+    LEFT,
+    LEFT_BY_FUNCTION,
+    OTHER_METHODS,
+    OURS,
+    PYTHON_METHODS,
+    written_back,
+)
 from halfulp.torch._tensors import own
 
 _Mode: Any = TorchFunctionMode
 
 Calls = dict[str, str]
-"""A function's name -> ``"ours"``, ``"exact"`` or why it is not covered."""
+"""A function's name -> ``"ours"`` or why it is not covered."""
 
 
 class Watched(_Mode):  # type: ignore[misc]
@@ -31,49 +43,48 @@ class Watched(_Mode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if is_compiling():
-            function = BY_FUNCTION.get(func)
-            if function is None or not _floats(args):
+            function, left = _found(func)
+            if function is None or not _floats(args, kwargs) or "out" in kwargs or (left and left(args, kwargs)):
                 return func(*args, **kwargs)
             at = INPLACE_AT.get(func, len(args))
             inplace = kwargs.pop("inplace", False) if at >= len(args) else args[at]
             return called(function, (*args[:at], *args[at + 1 :]), kwargs, inplace)
         name = _name(func)
-        function = OURS.get(name)
-        if function is None and name.endswith("_") and name[:-1] in OURS and _floats(args):
-            return self._in_place(name, func, args, kwargs)
+        function, left = OURS.get(name), LEFT.get(name)
         own.modes -= 1  # PyTorch takes the mode off the stack for the length of this call
         try:
-            if function is None or not _floats(args) or (name == "pow" and not isinstance(args[1], (int, float))):
-                self._note(func, name, args)
+            if function is None or not _floats(args, kwargs) or "out" in kwargs or (left and left(args, kwargs)):
+                self._note(func, name, args, kwargs)
                 return func(*args, **kwargs)
-            self.calls[name] = "ours"
-            if kwargs.pop("inplace", False):
-                return _written_back(function, args, kwargs)
+            self.calls.setdefault(name, "ours")
+            inplace = kwargs.pop("inplace", False)
             if any(isinstance(a, fx.Proxy) for a in (*args, *kwargs.values())):
-                return _recorded(function, args, kwargs)
-            return function(*args, **kwargs)
+                return _recorded(OURS[f"{name}_"] if inplace else function, args, kwargs)
+            return called(function, args, kwargs, inplace)
         finally:
             own.modes += 1
 
-    def _in_place(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
-        own.modes -= 1
-        try:
-            self.calls[name] = "ours"
-            return _written_back(OURS[name[:-1]], args, kwargs)
-        finally:
-            own.modes += 1
-
-    def _note(self, func: Any, name: str, args: Any) -> None:
-        """Which kind of call this is, once per name."""
-        if name in self.calls and self.calls[name] != "exact":
+    def _note(self, func: Any, name: str, args: Any, kwargs: Any) -> None:
+        """Which kind of call this is; what is not covered stays in the list when another call of that name is."""
+        if self.calls.get(name, "ours") != "ours":
+            return
+        if name in GATHERS:
+            if torch.is_grad_enabled() and not _once(name, args, kwargs):
+                self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
             return
         if name in EXACT or name.rstrip("_") in EXACT or name == "get":
             return
-        if name in GATHERS:
-            if torch.is_grad_enabled() and not (name == "getitem" and _slices(args[1])):
-                self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
+        if name.rstrip("_") in EXACT_FOR_INTEGERS and not any(_inexact(a) for a in (*args, *kwargs.values())):
             return
         self.calls[name] = f"{resolve_name(func) or name}: PyTorch's own"
+
+
+def _found(func: Any) -> Any:
+    """Our function and whether a call is left, by the function object, in a form that ``torch.compile`` can trace."""
+    for theirs, function, left in PYTHON_METHODS:
+        if theirs is func:
+            return function, left
+    return BY_FUNCTION.get(func), LEFT_BY_FUNCTION.get(func)
 
 
 def _name(func: Any) -> str:
@@ -88,15 +99,24 @@ def _name(func: Any) -> str:
     return name
 
 
-def _slices(index: Any) -> bool:
-    """Whether an index takes each element at most once: slices, integers, None and the ellipsis."""
-    parts = index if isinstance(index, tuple) else (index,)
+def _once(name: str, args: Any, kwargs: Any) -> bool:
+    """Whether each element is taken at most once: a padding with a constant; slices, integers, None, the ellipsis."""
+    if name == "pad":
+        return bool((args[2] if len(args) > 2 else kwargs.get("mode", "constant")) == "constant")
+    if name != "getitem":
+        return False
+    parts = args[1] if isinstance(args[1], tuple) else (args[1],)
     return all(part is None or part is ... or isinstance(part, (int, slice)) for part in parts)
 
 
-def _floats(args: Any) -> bool:
+def _inexact(operand: Any) -> bool:
+    """Whether this is a tensor of floats or complex numbers."""
+    return isinstance(operand, Tensor) and (operand.is_floating_point() or operand.is_complex())
+
+
+def _floats(args: Any, kwargs: Any) -> bool:
     """Whether some operand is a tensor of floats, or stands for one."""
-    for argument in args:
+    for argument in (*args, *kwargs.values()):
         if isinstance(argument, fx.Proxy) or (isinstance(argument, Tensor) and argument.is_floating_point()):
             return True
     return False
@@ -104,15 +124,7 @@ def _floats(args: Any) -> bool:
 
 def called(function: Any, args: Any, kwargs: Any, inplace: bool) -> Any:
     """Our function, in place or not."""
-    return _written_back(function, args, kwargs) if inplace else function(*args, **kwargs)
-
-
-def _written_back(function: Any, args: Any, kwargs: Any) -> Any:
-    """An operation in place: the result goes into the first operand, and the gradient passes through a copy of it."""
-    first, *rest = args
-    if torch.is_grad_enabled() and first.requires_grad:
-        return first.copy_(function(first.clone(), *rest, **kwargs))
-    return first.copy_(function(first, *rest, **kwargs))
+    return written_back(function, args, kwargs) if inplace else function(*args, **kwargs)
 
 
 def _recorded(function: Any, args: Any, kwargs: Any) -> Any:

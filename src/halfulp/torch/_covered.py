@@ -8,6 +8,8 @@ of these is not covered, and reported by name.
 
 from __future__ import annotations
 
+import sys
+from functools import cache, reduce
 from inspect import signature
 from types import FunctionType
 from typing import Any
@@ -21,7 +23,7 @@ from halfulp.records import declarations
 from halfulp.torch import unpooling
 from halfulp.torch._sums import broadcast
 
-__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "OTHER_METHODS", "OURS"]
+__all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "LEFT", "LEFT_BY_FUNCTION", "OTHER_METHODS", "OURS"]
 
 ours: Any = _package
 _torch: Any = torch
@@ -33,7 +35,7 @@ def _words(text: str) -> list[str]:
 
 _MOVES = _words(
     """view reshape flatten unflatten ravel permute transpose t mT squeeze unsqueeze swapaxes swapdims movedim moveaxis
-    contiguous cat concat concatenate stack hstack vstack split tensor_split chunk unbind narrow select flip roll pad
+    contiguous cat concat concatenate stack hstack vstack split tensor_split chunk unbind narrow select flip roll
     pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle clone detach to float double half bfloat16 type
     type_as cpu view_as reshape_as alias copy_ zeros_like ones_like empty_like full_like new_zeros new_ones new_empty
     new_full tensor as_tensor zeros ones empty full eye zero_ fill_ tril triu diagonal atleast_1d atleast_2d
@@ -53,7 +55,13 @@ _QUESTIONS = _words(
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(
-    _words("Tensor.unfold getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile")
+    _words("Tensor.unfold getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile pad")
+)
+EXACT_FOR_INTEGERS = frozenset(
+    _words(
+        """add sub mul div radd rsub rmul rdiv truediv rtruediv true_divide subtract multiply divide sum matmul mm bmm
+        pow expand expand_as broadcast_to remainder floor_divide floordiv mod masked_fill copy_ fill_"""
+    )
 )
 OTHER_METHODS = frozenset({"unfold"})
 """Methods of tensors that are not what the function of this name is."""
@@ -61,6 +69,19 @@ OTHER_METHODS = frozenset({"unfold"})
 
 def _sized(*operands: Any) -> tuple[int, ...]:
     return tuple(_torch.broadcast_shapes(*(o.shape for o in operands if isinstance(o, Tensor))))
+
+
+def _wide(operand: Any, shape: Any, dtype: Any) -> Any:
+    """A tensor of floats in this shape. Without axes it does not take part in PyTorch's choice of the type."""
+    if not isinstance(operand, Tensor) or not operand.is_floating_point():
+        return operand
+    return broadcast(operand.to(dtype) if operand.dim() == 0 else operand, shape)
+
+
+def _common(*tensors: Tensor) -> Any:
+    """The type of floats that PyTorch computes with: that of the tensors with axes, if there are any."""
+    floats = [t for t in tensors if t.is_floating_point()]
+    return reduce(_torch.promote_types, [t.dtype for t in floats if t.dim()] or [t.dtype for t in floats])
 
 
 def _arithmetic(name: str) -> Any:
@@ -71,8 +92,8 @@ def _arithmetic(name: str) -> Any:
         if alpha != 1:
             other = other * alpha
         if isinstance(input, Tensor) and isinstance(other, Tensor) and input.shape != other.shape:
-            shape = _sized(input, other)
-            input, other = broadcast(input, shape), broadcast(other, shape)
+            shape, dtype = _sized(input, other), _common(input, other)
+            input, other = _wide(input, shape, dtype), _wide(other, shape, dtype)
         return plain(input, other, **keywords)
 
     call.__name__ = call.__qualname__ = name
@@ -80,6 +101,48 @@ def _arithmetic(name: str) -> Any:
 
 
 add, sub, mul, div = (_arithmetic(name) for name in ("add", "sub", "mul", "div"))
+
+
+def _selection(name: str) -> Any:
+    """A choice between operands, which is exact; what is broadcast gets an exact gradient."""
+    plain = getattr(torch, name)
+
+    def call(*operands: Any, **keywords: Any) -> Any:
+        tensors = [o for o in (*operands, *keywords.values()) if isinstance(o, Tensor)]
+        shape = _sized(*tensors)
+        if all(t.shape == shape for t in tensors if t.is_floating_point()):
+            return plain(*operands, **keywords)
+        dtype = _common(*tensors)
+        return plain(
+            *[_wide(o, shape, dtype) for o in operands],
+            **{key: _wide(value, shape, dtype) for key, value in keywords.items()},
+        )
+
+    call.__name__ = call.__qualname__ = name
+    globals()[name] = call  # torch.fx writes the name
+    return call
+
+
+_SELECTIONS = ("where", "maximum", "minimum", "fmax", "fmin", "max", "min", "clamp", "clip", "clamp_min", "clamp_max")
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Any:
+    """``masked_fill``; a value that is a tensor gets an exact gradient."""
+    if not isinstance(value, Tensor):
+        return torch.masked_fill(input, mask, value)
+    shape = _sized(input, mask)
+    filling = _wide(value.to(input.dtype), shape, input.dtype)
+    return torch.where(mask, filling, _wide(input, shape, input.dtype))
+
+
+def copy_(input: Tensor, other: Any, *flags: Any, **keywords: Any) -> Any:
+    """``Tensor.copy_``; what is broadcast gets an exact gradient."""
+    return input.copy_(_wide(other, input.shape, other.dtype), *flags, **keywords)
+
+
+def fill_(input: Tensor, value: Any) -> Any:
+    """``Tensor.fill_``; a value that is a tensor gets an exact gradient."""
+    return copy_(input, value) if isinstance(value, Tensor) else input.fill_(value)
 
 
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
@@ -290,9 +353,7 @@ def interpolate(
     recompute_scale_factor: Any = None,
     antialias: bool = False,
 ) -> Any:
-    """``torch.nn.functional.interpolate``; antialiasing is PyTorch's own."""
-    if antialias:
-        return F.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+    """``torch.nn.functional.interpolate``; antialiasing is PyTorch's own (see ``LEFT``)."""
     rank = input.dim() - 2
     if scale_factor is not None and (recompute_scale_factor or mode == "area"):
         factors = scale_factor if isinstance(scale_factor, (list, tuple)) else (scale_factor,) * rank
@@ -302,7 +363,20 @@ def interpolate(
     return ours.interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Any:
+    """``torch.nn.functional.upsample_nearest``."""
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Any:
+    """``torch.nn.functional.upsample_bilinear``."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
 _WRITTEN = {
+    "upsample": interpolate,
+    "upsample_nearest": upsample_nearest,
+    "upsample_bilinear": upsample_bilinear,
     "var": var,
     "std": std,
     "mse_loss": mse_loss,
@@ -313,6 +387,7 @@ _WRITTEN = {
     "softmax": softmax,
     "log_softmax": log_softmax,
     "addmm": addmm,
+    "matmul": ours.matmul,
     "mm": ours.matmul,
     "bmm": ours.matmul,
     "rmatmul": rmatmul,
@@ -352,18 +427,55 @@ def _namesakes() -> dict[str, Any]:
     return table
 
 
+def written_back(function: Any, args: Any, kwargs: Any) -> Any:
+    """An operation in place: the result goes into the first operand, and the gradient passes through a copy of it."""
+    first, *rest = args
+    if torch.is_grad_enabled() and first.requires_grad:
+        return first.copy_(function(first.clone(), *rest, **kwargs))
+    return first.copy_(function(first, *rest, **kwargs))
+
+
+def _in_place(name: str, function: Any) -> Any:
+    """The form of a function that writes into its first operand."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return written_back(function, arguments, keywords)
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    globals()[call.__name__] = call  # torch.fx writes the name
+    return call
+
+
 def _table() -> dict[str, Any]:
     table: dict[str, Any] = {
         name: globals()[name] for name in ("add", "sub", "mul", "div", "rsub", "expand", "expand_as")
     }
     table |= {"subtract": sub, "multiply": mul, "divide": div, "true_divide": div, "truediv": div, "rtruediv": rdiv}
     table |= {"radd": add, "rmul": mul, "rdiv": rdiv, "broadcast_to": expand}
+    table |= {name: _selection(name) for name in _SELECTIONS}
+    table |= {"masked_fill": masked_fill, "copy_": copy_, "fill_": fill_}
     table |= {name: getattr(ours, name) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")}
-    return table | _namesakes() | _WRITTEN
+    table |= _namesakes() | _WRITTEN
+    in_place = [n for n in table if any(hasattr(home, f"{n}_") for home in (Tensor, torch, F, _torch._C._nn))]
+    return {f"{name}_": _in_place(name, table[name]) for name in in_place} | table
 
 
 OURS: dict[str, Any] = _table()
 """The name of a function or method of PyTorch -> what takes its place."""
+
+
+def _given(args: Any, kwargs: Any, at: int, name: str, default: Any = None) -> Any:
+    return args[at] if at < len(args) else kwargs.get(name, default)
+
+
+LEFT: dict[str, Any] = {
+    "pow": lambda args, kwargs: not isinstance(_given(args, kwargs, 1, "exponent"), (int, float)),
+    "interpolate": lambda args, kwargs: _given(args, kwargs, 6, "antialias", False),
+    "instance_norm": lambda args, kwargs: (
+        _given(args, kwargs, 1, "running_mean") is not None and _given(args, kwargs, 5, "use_input_stats", True)
+    ),
+}
+"""The name of a function -> whether PyTorch keeps a call of it: a form that ours does not have."""
 
 
 def _by_function() -> dict[Any, Any]:
@@ -371,7 +483,7 @@ def _by_function() -> dict[Any, Any]:
     table: dict[Any, Any] = {}
     for name, function in OURS.items():
         for home in (torch, F, Tensor, torch.special, _torch._C._nn):
-            for spelled in (name, f"__{name}__"):
+            for spelled in (name, f"__{name}__", f"__i{name[:-1]}__" if name.endswith("_") else name):
                 if hasattr(home, spelled) and not (home is Tensor and name in OTHER_METHODS):
                     table[getattr(home, spelled)] = function
     return table
@@ -388,5 +500,28 @@ def _inplace_at() -> dict[Any, int]:
     return table
 
 
+def _left_by_function() -> dict[Any, Any]:
+    """``LEFT`` by function object."""
+    return {function: LEFT[name] for function, ours in BY_FUNCTION.items() for name in LEFT if ours is OURS[name]}
+
+
+@cache
+def ask_modes() -> None:
+    """Have ``torch.compile`` ask a mode for these functions, as a call does; it takes them as they are otherwise."""
+    kept = [F.hardswish, F.hardsigmoid, F.sigmoid, F.tanh, F.upsample, F.upsample_nearest, F.upsample_bilinear]
+    kept.append(_torch._weight_norm)
+    _torch.overrides.get_overridable_functions().setdefault(F, []).extend(kept)
+    compiler = sys.modules.get("torch._dynamo.variables.torch")
+    if compiler is not None:  # it has made its own set already
+        compiler.get_overridable_functions().update(kept)
+
+
 BY_FUNCTION = _by_function()
+PYTHON_METHODS = tuple(
+    (theirs, function, next((LEFT[name] for name in LEFT if function is OURS[name]), None))
+    for theirs, function in BY_FUNCTION.items()
+    if isinstance(theirs, FunctionType) and theirs.__qualname__.startswith("Tensor")
+)
+"""Methods of tensors that PyTorch wrote in Python; ``torch.compile`` does not find them in a dictionary."""
+LEFT_BY_FUNCTION = _left_by_function()
 INPLACE_AT = _inplace_at()

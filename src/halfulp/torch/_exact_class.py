@@ -10,16 +10,14 @@ from functools import cache, wraps
 from typing import Any
 
 from torch import fx, nn
-from torch.compiler import is_compiling
 from torch.nn.utils import parametrize
+from torch.nn.utils.weight_norm import WeightNorm
 
-from halfulp.torch._calls import Calls, called, rewrite, watched
-from halfulp.torch._covered import OURS
+from halfulp.torch._calls import Calls, rewrite, watched
+from halfulp.torch._covered import ask_modes, weight_norm
 from halfulp.torch._tracing import Bridged
 
 _remembered: Any = cache
-_APART: dict[type[nn.Module], str] = {nn.Hardswish: "hardswish", nn.Hardsigmoid: "hardsigmoid"}
-"""Modules whose function ``torch.compile`` takes as it is, without asking a mode."""
 
 
 class Exact(Bridged):
@@ -36,6 +34,15 @@ class Exact(Bridged):
         return above.__getstate__() if hasattr(above, "__getstate__") else self.__dict__.copy()
 
 
+class ExactWeightNorm(WeightNorm):
+    """The hook of ``torch.nn.utils.weight_norm``, with our functions."""
+
+    def compute_weight(self, module: nn.Module) -> Any:
+        """The weight, each step correctly rounded."""
+        direction, size = (getattr(module, f"{self.name}_{part}") for part in "vg")
+        return weight_norm(direction, size, self.dim)
+
+
 def _made(base: type[nn.Module]) -> Any:
     kind: Any = exact_class(base)
     return kind.__new__(kind)
@@ -45,12 +52,10 @@ def _made(base: type[nn.Module]) -> Any:
 def exact_class(base: Any) -> type[nn.Module]:
     """The class for modules of this class."""
 
-    apart = _APART.get(base)
+    ask_modes()
 
     @wraps(base.forward)  # torch.fx reads the arguments of what is wrapped
     def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if apart is not None and is_compiling():
-            return called(OURS[apart], arguments, keywords, self.inplace)
         with watched(self._halfulp_calls):
             output = base.forward(self, *arguments, **keywords)
         proxy = next((a for a in arguments if isinstance(a, fx.Proxy)), None)

@@ -22,7 +22,7 @@ from halfulp.dispatch import wanted_vjp
 from halfulp.errors import HalfulpError
 from halfulp.kernels import normalization
 from halfulp.kernels._keeping import lent
-from halfulp.records import BatchNorm, Declaration, Operator
+from halfulp.records import BatchNorm, Declaration, Operator, SoftmaxOperator
 from halfulp.torch._arguments import hashable
 from halfulp.torch._calculus import TorchArithmetic
 from halfulp.torch._errors import as_torch_error
@@ -44,6 +44,7 @@ class Several:
         self.name, self.curvature, self.count = declaration.name, declaration.curvature, declaration.arity
         self.fields = tuple(f.name for f in chosen)
         self.running = bool(declaration.through)
+        self.contiguous = issubclass(record, SoftmaxOperator)  # in PyTorch these keep no other memory format
         self._makers = [_MAKERS.get(str(f.type), _as_given) for f in chosen]
 
         @lru_cache(maxsize=1024, typed=True)
@@ -94,6 +95,8 @@ class Several:
         for tensor in tensors[:1]:
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{self.name}: input must be a torch.Tensor, not {type(tensor).__name__}")
+        if self.contiguous:
+            tensors = (tensors[0].contiguous(),)
         if self.running and values[self.fields.index("training")]:
             return self._in_training(tensors, parameters, float(values[self.fields.index("momentum")]))
         return self._apply(tensors, parameters)

@@ -6,16 +6,25 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils.weight_norm import WeightNorm
 
 from halfulp.records import Declaration, declarations
 from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
 from halfulp.torch._calls import watched
 from halfulp.torch._covered import OURS
-from halfulp.torch._exact_class import Exact, derived, exact_class, is_parametrized, under_parametrization
+from halfulp.torch._exact_class import (
+    Exact,
+    ExactWeightNorm,
+    derived,
+    exact_class,
+    is_parametrized,
+    under_parametrization,
+)
 from halfulp.torch._replacement import Replacement
 from halfulp.torch._tracing import Bridged
 from halfulp.torch.modules_conv import check_precision
@@ -65,6 +74,7 @@ _FUNCTION_OF = {
     "Upsample": "interpolate",
     "UpsamplingNearest2d": "interpolate",
     "UpsamplingBilinear2d": "interpolate",
+    "_WeightNorm": "_weight_norm",
     "Dropout": "dropout",
     "Dropout1d": "dropout1d",
     "Dropout2d": "dropout2d",
@@ -115,9 +125,39 @@ def replace(
     result = Replacement(model)
     for name, layer in model.named_modules():
         label = name or "(the model itself)"
-        if not _swap(layer, label, wanted, precision, result, everything) and everything:
+        why = _unreachable(layer, wanted if not everything else None)
+        if why is not None:
+            result.left[label] = f"{_title(type(layer))} left: {why}"
+        elif not _swap(layer, label, wanted, precision, result, everything) and everything:
             _cover(layer, label, result)
+    if everything:
+        _cover_hooks(model, result)
     return result
+
+
+def _unreachable(layer: Any, wanted: Any) -> str | None:
+    """Why another class would not change what a layer computes; ``wanted`` are the classes to look at, or None."""
+    if wanted is not None and not any(kind in wanted for kind in type(layer).__mro__):
+        return None
+    if "forward" in vars(layer):
+        return "its forward is an attribute of the object, not of the class"
+    if isinstance(layer, LazyModuleMixin) and cast(Any, layer).has_uninitialized_params():
+        return "it has no parameters yet and changes its class when it gets them; run the model once, then replace it"
+    return None
+
+
+def _cover_hooks(model: nn.Module, result: Replacement) -> None:
+    """Weight norm gets a hook of ours. Other hooks run with our functions inside a user's forward only; say so."""
+    inside: set[str] = set()
+    for name, layer in model.named_modules():
+        hooks = [*layer._forward_hooks.values(), *layer._forward_pre_hooks.values()]
+        for hook in hooks:
+            if type(hook) is WeightNorm:
+                cast(Any, hook).__class__ = ExactWeightNorm
+        if any(type(hook) is not ExactWeightNorm for hook in hooks) and name not in inside:
+            result.left[f"{name or '(the model itself)'} (hooks)"] = "hooks run with PyTorch's own functions"
+        if name in inside or (isinstance(layer, Exact)):
+            inside |= {f"{name}.{child}".lstrip(".") for child, _ in layer.named_children()}
 
 
 def _swap(
@@ -156,6 +196,12 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
         layer._halfulp_calls = result.calls
         return
     name, home = theirs.__name__, theirs.__module__
+    plain = theirs.__bases__[0] if is_parametrized(layer) else None
+    if plain is not None and plain.__module__.startswith("torch.nn.") and plain.__name__ in _FUNCTION_OF:
+        layer.__class__ = under_parametrization(layer, exact_class(plain))
+        layer._halfulp_calls = result.calls
+        result.swapped[label] = f"{_title(theirs)} -> halfulp.torch.{_FUNCTION_OF[plain.__name__]}"
+        return
     own_forward = not home.startswith("torch.nn.")
     if isinstance(layer, Bridged) or (not own_forward and name in _EXACT_MODULES):
         result.exact[label] = _title(theirs)
@@ -165,7 +211,8 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
     elif own_forward or (_FUNCTION_OF[name] in OURS and not (name.startswith("Inst") and layer.track_running_stats)):
         layer.__class__ = exact_class(theirs)
         layer._halfulp_calls = result.calls
-        function = "its forward with our functions" if own_forward else f"halfulp.torch.{_FUNCTION_OF[name]}"
+        named = not own_forward and not name.startswith("_")
+        function = f"halfulp.torch.{_FUNCTION_OF[name]}" if named else "its forward with our functions"
         result.swapped[label] = f"{_title(theirs)} -> {function}"
     else:
         result.left[label] = f"{_title(theirs)}: PyTorch's own"
