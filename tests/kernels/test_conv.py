@@ -145,6 +145,20 @@ def test_long_sums_that_cancel(rest: float) -> None:
     assert_same_bits(pulled[1], expected[1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("stride", "padding", "groups"), [(1, 0, 1), (2, 1, 2), ((3, 1), ((0, 2), (1, 0)), 3)])
+def test_undecided_sums_over_the_channels_of_one_cell(stride: Any, padding: Any, groups: int, dtype: str) -> None:
+    """Terms that cancel, so that every output is summed again term by term; some cells are padding."""
+    rng = np.random.default_rng(21)
+    x, weight = (rng.standard_normal(shape).astype(dtype) for shape in ((2, 6 * groups, 5, 4), (4 * groups, 6, 1, 1)))
+    x[:, 1::2] = x[:, ::2]
+    weight[:, 1::2] = -weight[:, ::2]
+    weight[:, 0] += np.asarray(1e-7, dtype)
+    op, bias = Conv(2, stride=stride, padding=padding, groups=groups), -np.arange(4.0 * groups).astype(dtype)
+    cotangent = rng.standard_normal(op.output_shape(x.shape, weight.shape, bias.shape)).astype(dtype)
+    check_against_spec(Case(op, (x, weight, bias), (x, weight, bias), cotangent))
+
+
 def test_zero_sums_have_their_signs_on_blank_images() -> None:
     weight = -np.ones((9, 3, 3, 3), np.float32)
     weight[4] = 1

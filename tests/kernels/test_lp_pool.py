@@ -183,6 +183,39 @@ def test_small_windows_of_magnitudes_are_those_of_the_absolute_array(restore: No
         assert np.array_equal(np.signbit(smallest), np.signbit(np.where(np.isnan(negated), 0, negated)))
 
 
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_derivatives_of_the_largest_magnitude_plane_by_plane(restore: None, isa: str, dtype: Any) -> None:
+    """Planes with one winner in every window are done at once; those with ties or NaN beside them are not."""
+    _core.set_isa(isa)
+    rng = np.random.default_rng(12)
+    for kernel, options in [
+        ((3, 3), {"stride": 2, "padding": 1}),
+        ((2, 3), {"stride": 1, "dilation": (3, 2)}),
+        ((4,), {"stride": 3, "padding": ((5, 7),)}),  # windows in the padding alone
+        ((2, 2), {"ceil_mode": True}),
+    ]:
+        op = hu.LpPool(kernel, math.inf, **options)
+        x = rng.standard_normal((6, 13, 21)).astype(dtype)
+        x[1] = np.where(rng.random(x[1].shape) < 0.6, -0.0, x[1])  # zeros win nothing
+        x[2, 3, 4:6] = [-9, 9]
+        x[3, 5, 5] = np.nan
+        x[4, 2, 2] = -np.inf
+        t, g = (rng.standard_normal(op.output_shape(x.shape) if out else x.shape).astype(dtype) for out in (0, 1))
+        t[:, ::2] = -0.0
+        for scale in (np.zeros(g.shape), np.ones(g.shape), 2.0 ** rng.integers(-60, 60, g.shape)):
+            cotangent = (g * scale).astype(dtype)  # zeros of both signs; sums that no double holds
+            _core.reset_engine_counts()
+            output, pullback = op.vjp(x)
+            assert _core.engine_counts()["max_given"] >= 4
+            draw.assert_same_bits(output, hu.spec.forward(op, x))
+            draw.assert_same_bits(pullback(cotangent)[0], hu.spec.vjp(op, (x,), cotangent)[0])
+        _core.reset_engine_counts()
+        for ours, right in zip(op.jvp((x,), (t,)), hu.spec.jvp(op, (x,), (t,)), strict=True):
+            draw.assert_same_bits(ours, right)
+        assert _core.engine_counts()["max_given"] >= 4
+
+
 def test_p_below_1_is_refused_l1() -> None:
     for p in (0.5, 0, -1, math.nan, True, "2", None):
         with pytest.raises(hu.PolicyError, match=r"^lp_pool1d: p=.*: must be a real number >= 1, or infinity \[L1\]$"):
@@ -195,3 +228,14 @@ def test_an_irrational_norm_of_rationals_is_refused_l2() -> None:
     text = r"^lp_pool1d: p=2 on scalars of kind Fraction: the result is not rational; give .* \[L2\]$"
     with pytest.raises(hu.DTypeError, match=text):
         hu.LpPool((2,), 2)(x)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_planes_without_cells_have_the_norm_zero(p: int, dtype: type) -> None:
+    op, x = hu.GlobalLpPool(2, p), np.zeros((3, 4, 0), dtype)
+    zeros = np.zeros((3, 1, 1), dtype)
+    output, pullback = op.vjp(x)
+    for found in (op(x), *op.jvp((x,), (x,)), output):
+        draw.assert_same_bits(found, zeros)
+    assert pullback(zeros)[0].shape == x.shape

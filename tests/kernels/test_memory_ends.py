@@ -109,3 +109,22 @@ def test_averages_and_their_transposes(guarded: Guarded, isa: str, op: Any, dtyp
             cotangent = guarded.floats(output.shape, dtype)
             assert_same_bits(output, expected)
             assert_same_bits(pullback(cotangent)[0], expected_pullback(cotangent.copy())[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_windows_with_given_starts_and_largest_magnitudes(guarded: Guarded, isa: str, dtype: Any) -> None:
+    samples = np.full((2, 3, 2), 0.4, dtype=dtype)
+    for width in WIDTHS[::3]:
+        x = guarded.floats((2, 3, 7, width), dtype)
+        fractional = hu.FractionalMaxPool((2, min(2, width)), output_size=(3, max(1, width // 2)))
+        largest = hu.LpPool((3, 3), float("inf"), stride=(2, 1), padding=1)
+        cases: list[tuple[Any, tuple[Any, ...]]] = [(fractional, (samples,)), (largest, ())]
+        for op, more in cases:
+            t = guarded.floats(x.shape, dtype)
+            nothing = (None,) * len(more)
+            expected = op.jvp((x.copy(), *more), (t.copy(), *nothing))
+            for ours, right in zip(op.jvp((x, *more), (t, *nothing)), expected, strict=True):
+                assert_same_bits(ours, right)
+            output, pullback = op.vjp(x, *more)
+            cotangent = guarded.floats(output.shape, dtype)
+            assert_same_bits(pullback(cotangent)[0], op.vjp(x.copy(), *more)[1](cotangent.copy())[0])

@@ -62,12 +62,33 @@ struct FractionalShape {
   }
 };
 
+using PlaneBytes = std::unique_ptr<std::uint8_t[], Winners::Return>;
+
+PlaneBytes plane_bytes(Index count) {
+  PlaneBytes bytes(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(std::max<Index>(1, count)))));
+  if (!bytes) throw std::bad_alloc();
+  return bytes;
+}
+
+// The winners of one plane of outputs, a byte each.
+Winners winners_of_plane(const ArrayView& out, const std::uint8_t* source) {
+  Winners winners;
+  winners.bytes = out.count();
+  winners.data = plane_bytes(winners.bytes);
+  std::copy_n(source, winners.bytes, winners.data.get());
+  const auto item = static_cast<Index>(item_size(out.dtype));
+  for (int axis = 0; axis < out.ndim(); ++axis) winners.strides.push_back(out.strides[axis] / item);
+  return winners;
+}
+
 class FractionalPullback {
  public:
-  // `starts` is (planes, windows of all axes).
-  FractionalPullback(FractionalShape shape, std::vector<Winners> planes, std::vector<Index> starts, const ArrayView& x,
-                     const Sizes& output)
+  // The winners of a plane are in `direct` or, where there is one, in its own element of `planes`. `starts` is (planes,
+  // windows of all axes).
+  FractionalPullback(FractionalShape shape, PlaneBytes direct, std::vector<Winners> planes, std::vector<Index> starts,
+                     const ArrayView& x, const Sizes& output)
       : shape_(std::move(shape)),
+        direct_(std::move(direct)),
         planes_(std::move(planes)),
         starts_(std::move(starts)),
         input_(x.shape),
@@ -85,16 +106,19 @@ class FractionalPullback {
     {
       const KernelScope scope;
       parallel_for(static_cast<Index>(planes_.size()), 1, [&](Index begin, Index end) {
-        std::vector<double> sums;
+        GivenScratch scratch;
         for (Index p = begin; p < end; ++p) {
-          const Winners& winners = planes_[static_cast<std::size_t>(p)];
+          const Winners& kept = planes_[static_cast<std::size_t>(p)];
           const Index* const starts = starts_.data() + p * row;
           const ArrayView from = plane_of(g.view, ndim, p), to = plane_of(dx.view, ndim, p);
           GivenWindows windows;
+          const std::uint8_t* const bytes = kept.data ? kept.data.get() : direct_.get() + p * from.count();
           if (shape_.direct(input_.last(ndim), dtype_, starts, windows) &&
-              given_pullback(windows, dtype_, winners.data.get(), from.data, to.data, sums))
+              given_pullback(windows, dtype_, bytes, from.data, to.data, scratch))
             continue;
-          max_pullback(shape_.plan(input_.last(ndim), starts), winners, from, to);
+          const MaxPlan plan = shape_.plan(input_.last(ndim), starts);
+          if (kept.data) max_pullback(plan, kept, from, to);
+          else max_pullback(plan, winners_of_plane(from, bytes), from, to);
         }
       });
     }
@@ -103,22 +127,12 @@ class FractionalPullback {
 
  private:
   FractionalShape shape_;
+  PlaneBytes direct_;
   std::vector<Winners> planes_;
   std::vector<Index> starts_;
   Sizes input_, output_;
   DType dtype_;
 };
-
-// Room for the winners of one plane of outputs, a byte each.
-Winners winners_of_plane(const ArrayView& out) {
-  Winners winners;
-  winners.bytes = out.count();
-  winners.data.reset(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(winners.bytes))));
-  if (!winners.data) throw std::bad_alloc();
-  const auto item = static_cast<Index>(item_size(out.dtype));
-  for (int axis = 0; axis < out.ndim(); ++axis) winners.strides.push_back(out.strides[axis] / item);
-  return winners;
-}
 
 class FractionalOperator {
  public:
@@ -129,7 +143,9 @@ class FractionalOperator {
   nb::object forward(nb::handle input, nb::handle starts) const {
     const Call call = begin(input, starts, false);
     each(call, [&](const MaxPlan& plan, Index p) { max_forward(plan, x_of(call, p), out_of(call, p)); },
-         [&](const GivenWindows& windows, Index p) { return maxima(call, windows, p, nullptr, nullptr, nullptr); });
+         [&](const GivenWindows& windows, Index p, GivenScratch& scratch) {
+           return maxima(call, windows, p, nullptr, nullptr, nullptr, scratch);
+         });
     return call.output.owner;
   }
 
@@ -138,7 +154,7 @@ class FractionalOperator {
     const OutputArray indices = new_output(call.output.view.shape, DType::i64);
     each(call, [&](const MaxPlan& plan, Index p) {
       max_indices(plan, x_of(call, p), out_of(call, p), plane_of(indices.view, ndim(), p));
-    }, [](const GivenWindows&, Index) { return false; });
+    }, [](const GivenWindows&, Index, GivenScratch&) { return false; });
     return nb::make_tuple(call.output.owner, indices.owner);
   }
 
@@ -149,9 +165,9 @@ class FractionalOperator {
     each(call, [&](const MaxPlan& plan, Index p) {
       max_jvp(plan, x_of(call, p), plane_of(t.view, ndim(), p), out_of(call, p),
               plane_of(out_tangent.view, ndim(), p));
-    }, [&](const GivenWindows& windows, Index p) {
+    }, [&](const GivenWindows& windows, Index p, GivenScratch& scratch) {
       return maxima(call, windows, p, plane_of(t.view, ndim(), p).data, plane_of(out_tangent.view, ndim(), p).data,
-                    nullptr);
+                    nullptr, scratch);
     });
     return nb::make_tuple(call.output.owner, out_tangent.owner);
   }
@@ -159,18 +175,17 @@ class FractionalOperator {
   nb::tuple vjp(nb::handle input, nb::handle starts) const {
     const Call call = begin(input, starts, true);
     std::vector<Winners> planes(static_cast<std::size_t>(call.planes));
+    PlaneBytes bytes = plane_bytes(call.output.view.count());
     each(call, [&](const MaxPlan& plan, Index p) {
       planes[static_cast<std::size_t>(p)] = max_winners(plan, x_of(call, p), out_of(call, p));
-    }, [&](const GivenWindows& windows, Index p) {
-      Winners& winners = planes[static_cast<std::size_t>(p)];
-      winners = winners_of_plane(out_of(call, p));
-      return maxima(call, windows, p, nullptr, nullptr, winners.data.get());
+    }, [&](const GivenWindows& windows, Index p, GivenScratch& scratch) {
+      return maxima(call, windows, p, nullptr, nullptr, bytes.get() + p * out_of(call, p).count(), scratch);
     });
     const Index* const first = call.starts.view.as<const Index>();
     std::vector<Index> kept(first, first + call.planes * shape_.starts_per_plane());
     return nb::make_tuple(call.output.owner,
-                          std::make_unique<FractionalPullback>(shape_, std::move(planes), std::move(kept), call.x.view,
-                                                               call.output.view.shape));
+                          std::make_unique<FractionalPullback>(shape_, std::move(bytes), std::move(planes),
+                                                               std::move(kept), call.x.view, call.output.view.shape));
   }
 
  private:
@@ -186,8 +201,9 @@ class FractionalOperator {
   ArrayView out_of(const Call& call, Index p) const { return plane_of(call.output.view, ndim(), p); }
 
   bool maxima(const Call& call, const GivenWindows& windows, Index p, const char* t, char* tangents,
-              std::uint8_t* winners) const {
-    return given_maxima(windows, call.x.view.dtype, x_of(call, p).data, t, out_of(call, p).data, tangents, winners);
+              std::uint8_t* winners, GivenScratch& scratch) const {
+    return given_maxima(windows, call.x.view.dtype, x_of(call, p).data, t, out_of(call, p).data, tangents, winners,
+                        scratch);
   }
 
   Call begin(nb::handle input, nb::handle starts, bool floats_only) const {
@@ -214,10 +230,11 @@ class FractionalOperator {
     for (const Index size : sizes) cells *= size;
     const Index grain = std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, cells));  // planes worth a thread
     parallel_for(call.planes, grain, [&](Index begin, Index end) {
+      GivenScratch scratch;
       for (Index p = begin; p < end; ++p) {
         const Index* const starts = call.starts.view.as<const Index>() + p * row;
         GivenWindows windows;
-        if (shape_.direct(sizes, call.x.view.dtype, starts, windows) && direct(windows, p)) continue;
+        if (shape_.direct(sizes, call.x.view.dtype, starts, windows) && direct(windows, p, scratch)) continue;
         f(shape_.plan(sizes, starts), p);
       }
     });

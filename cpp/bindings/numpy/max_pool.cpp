@@ -8,45 +8,16 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "bindings.hpp"
 #include "numpy/array.hpp"
+#include "numpy/plan_cache.hpp"
 #include "numpy/policies.hpp"
 
 namespace halfulp::bindings {
 namespace {
 
 enum class WindowKind { sliding, adaptive, global };
-
-// The plans of the last few shapes, shared between threads. Bounded: a new shape takes the place of the oldest.
-class PlanCache {
- public:
-  using Plan = std::shared_ptr<const MaxPlan>;
-
-  Plan find(std::span<const Index> sizes) const {
-    const std::lock_guard lock(mutex_);
-    for (const Entry& entry : entries_)
-      if (entry.plan && entry.sizes == Sizes(sizes)) return entry.plan;
-    return nullptr;
-  }
-
-  void insert(std::span<const Index> sizes, Plan plan) {
-    const std::lock_guard lock(mutex_);
-    entries_[next_] = {Sizes(sizes), std::move(plan)};
-    next_ = (next_ + 1) % kEntries;
-  }
-
- private:
-  static constexpr std::size_t kEntries = 8;
-  struct Entry {
-    Sizes sizes;
-    Plan plan;
-  };
-  mutable std::mutex mutex_;
-  Entry entries_[kEntries];
-  std::size_t next_ = 0;
-};
 
 class MaxPullback {
  public:
@@ -179,16 +150,15 @@ class MaxOperator {
   int ndim() const noexcept { return static_cast<int>(output_sizes_.size()); }
 
   std::shared_ptr<const MaxPlan> plan_for(std::span<const Index> sizes) const {
-    if (auto plan = plans_.find(sizes)) return plan;
-    std::vector<Axis> axes = kind_ == WindowKind::sliding    ? window_axes(parameters_, sizes)
-                             : kind_ == WindowKind::adaptive ? adaptive_axes(sizes, output_sizes_)
-                                                             : global_axes(sizes);
-    // The output must be possible before anything of its size is made.
-    output_shape(parameters_.operator_name, Sizes(sizes), axes, DType::i64);
-    check_plan_memory(parameters_.operator_name, axes);
-    auto plan = std::make_shared<const MaxPlan>(parameters_.operator_name, std::move(axes), ties_, nan_, cells_);
-    plans_.insert(sizes, plan);
-    return plan;
+    return plans_.get(sizes, [&] {
+      std::vector<Axis> axes = kind_ == WindowKind::sliding    ? window_axes(parameters_, sizes)
+                               : kind_ == WindowKind::adaptive ? adaptive_axes(sizes, output_sizes_)
+                                                               : global_axes(sizes);
+      // The output must be possible before anything of its size is made.
+      output_shape(parameters_.operator_name, Sizes(sizes), axes, DType::i64);
+      check_plan_memory(parameters_.operator_name, axes);
+      return MaxPlan(parameters_.operator_name, std::move(axes), ties_, nan_, cells_);
+    });
   }
 
   WindowKind kind_;
@@ -198,7 +168,7 @@ class MaxOperator {
   Ties ties_;
   NanPolicy nan_;
   Cells cells_;
-  mutable PlanCache plans_;
+  PlanCache<MaxPlan> plans_;
 };
 
 nb::tuple MaxPullback::operator()(nb::handle cotangent) const {

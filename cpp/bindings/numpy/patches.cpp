@@ -2,22 +2,25 @@
 #include "halfulp/patches.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bindings.hpp"
+#include "halfulp/given_windows.hpp"
 #include "halfulp/norm2.hpp"
 #include "numpy/array.hpp"
 
 namespace halfulp::bindings {
 namespace {
 
-using Axes = std::vector<std::vector<Index>>;
+using AxisRows = std::vector<std::vector<Index>>;
 
 // Each axis as (size, kernel, stride, dilation, before, outputs).
-std::vector<PatchAxis> patch_axes(const Axes& axes) {
+std::vector<PatchAxis> patch_axes(const AxisRows& axes) {
   std::vector<PatchAxis> result;
   for (const std::vector<Index>& a : axes)
     result.push_back({a.at(0), a.at(1), a.at(2), a.at(3), a.at(4), a.at(5)});
@@ -30,7 +33,7 @@ Index planes_of(const Sizes& shape, const std::vector<PatchAxis>& axes) {
   return planes;
 }
 
-nb::object unfold_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+nb::object unfold_array(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_input(input, name.c_str(), "input");
   OutputArray out = new_output(Sizes(shape), x.view.dtype);
@@ -41,7 +44,7 @@ nb::object unfold_array(const std::string& name, const Axes& numbers, nb::handle
   return std::move(out.owner);
 }
 
-nb::object fold_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+nb::object fold_array(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   OutputArray out = new_output(Sizes(shape), x.view.dtype);
@@ -96,7 +99,7 @@ nb::tuple with_undecided(const Sizes& shape, DType dtype, const Work& work) {
   return nb::make_tuple(out.owner, positions_of(undecided));
 }
 
-nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+nb::tuple norm2_array(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
@@ -105,7 +108,7 @@ nb::tuple norm2_array(const std::string& name, const Axes& numbers, nb::handle i
 }
 
 // (norms, their undecided positions, a copy of the input).
-nb::tuple norm2_keep(const std::string& name, const Axes& numbers, nb::handle input, std::vector<Index> shape) {
+nb::tuple norm2_keep(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(x.view.shape, x.view.dtype);
@@ -118,7 +121,7 @@ nb::tuple norm2_keep(const std::string& name, const Axes& numbers, nb::handle in
 }
 
 // (norms, their undecided positions, tangents, their undecided positions).
-nb::tuple norm2_jvp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle tangent,
+nb::tuple norm2_jvp(const std::string& name, const AxisRows& numbers, nb::handle input, nb::handle tangent,
                     std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
@@ -132,13 +135,57 @@ nb::tuple norm2_jvp(const std::string& name, const Axes& numbers, nb::handle inp
   return nb::make_tuple(out.owner, positions_of(undecided.first), tangents.owner, positions_of(undecided.second));
 }
 
-nb::tuple norm2_vjp(const std::string& name, const Axes& numbers, nb::handle input, nb::handle cotangent) {
+nb::tuple norm2_vjp(const std::string& name, const AxisRows& numbers, nb::handle input, nb::handle cotangent) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
   return with_undecided(x.view.shape, x.view.dtype, [&](const ArrayView& out) {
     return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, g.view, out);
   });
+}
+
+// (largest magnitudes, tangents, the planes that are left out); None if this is not for such windows.
+std::optional<nb::tuple> magnitude_jvp(const std::string& name, const AxisRows& numbers, nb::handle input,
+                                       nb::handle tangent, std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  const InputArray t = take_float_input(tangent, name.c_str(), "tangent");
+  if (!magnitudes_apply(axes, x.view.dtype)) return std::nullopt;
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype), tangents = new_output(Sizes(shape), x.view.dtype);
+  std::vector<Index> left;
+  {
+    const KernelScope scope;
+    left = magnitude_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
+  }
+  return nb::make_tuple(out.owner, tangents.owner, positions_of(left));
+}
+
+// (largest magnitudes, a byte for each, the planes that are left out); None as above.
+std::optional<nb::tuple> magnitude_keep(const std::string& name, const AxisRows& numbers, nb::handle input,
+                                        std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray x = take_float_input(input, name.c_str(), "input");
+  if (!magnitudes_apply(axes, x.view.dtype)) return std::nullopt;
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(Sizes(shape), DType::u8);
+  std::vector<Index> left;
+  {
+    const KernelScope scope;
+    left = magnitude_winners(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view.as<std::uint8_t>());
+  }
+  return nb::make_tuple(out.owner, kept.owner, positions_of(left));
+}
+
+nb::object magnitude_vjp(const std::string& name, const AxisRows& numbers, nb::handle winners, nb::handle cotangent,
+                         std::vector<Index> shape) {
+  const std::vector<PatchAxis> axes = patch_axes(numbers);
+  const InputArray kept = take_input(winners, name.c_str(), "winners");
+  const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
+  OutputArray dx = new_output(Sizes(shape), g.view.dtype);
+  {
+    const KernelScope scope;
+    magnitude_pullback(axes, planes_of(dx.view.shape, axes), kept.view.as<const std::uint8_t>(), g.view, dx.view);
+  }
+  return std::move(dx.owner);
 }
 
 // (the values times the signs of x, whether an x is NaN).
@@ -166,6 +213,11 @@ void register_patches(nb::module_& module) {
   module.def("norm2_jvp", &norm2_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"), nb::arg("shape"));
   module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("g"));
   module.def("give_signs", &give_signs_array, nb::arg("name"), nb::arg("x"), nb::arg("values"), nb::arg("zeros"));
+  module.def("magnitude_jvp", &magnitude_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"),
+             nb::arg("shape"));
+  module.def("magnitude_keep", &magnitude_keep, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("magnitude_vjp", &magnitude_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("winners"), nb::arg("g"),
+             nb::arg("shape"));
   module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
 }
 

@@ -15,6 +15,7 @@ enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
   max_separable,         // sliding windows, one axis after the other
+  max_given,             // windows with given starts, and largest magnitudes with derivatives
   max_walk,              // cell by cell: the reference
   max_pullback_gather,   // cells gather their cotangents in vectors
   max_pullback_scatter,  // outputs scatter theirs one by one

@@ -1,19 +1,25 @@
-// Hard max over small windows of a plane that start at given rows and columns, for float32 and float64.
+// Hard max over small windows of a plane that start at given rows and columns, for float32 and float64; and the largest
+// magnitude of sliding windows with its derivatives, where no two cells of a window share it.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "halfulp/array.hpp"
+#include "halfulp/patches.hpp"
 
 namespace halfulp {
 
-// Rows first. `last`: the last of equal cells wins, not the first.
+// Rows first. Starts never decrease. `last`: the last of equal cells wins, not the first.
 struct GivenWindows {
   Index size[2], kernel[2], outputs[2];
   const Index* starts[2];
   bool last = false;
 };
+
+// Memory for rows, used again from plane to plane.
+using GivenScratch = std::vector<double>;
 
 // Whether windows can be done here: each has at most 256 cells, so that a byte holds a winner's offset.
 bool given_windows_apply(const GivenWindows& windows, DType dtype);
@@ -21,11 +27,24 @@ bool given_windows_apply(const GivenWindows& windows, DType dtype);
 // The maxima of a dense plane; and, one of them, the tangents at the winners or the winners' offsets in their windows.
 // False if a cell is NaN: nothing is decided then. t, tangents and winners may be null.
 bool given_maxima(const GivenWindows& windows, DType dtype, const char* x, const char* t, char* out, char* tangents,
-                  std::uint8_t* winners);
+                  std::uint8_t* winners, GivenScratch& scratch);
 
 // The transpose: every cell is the sum of the cotangents of the windows that it wins. False if a sum is not exact in
-// double, or a cotangent is 0 or not finite. `sums` is scratch.
+// double, or a cotangent is -0 or not finite.
 bool given_pullback(const GivenWindows& windows, DType dtype, const std::uint8_t* winners, const char* g, char* dx,
-                    std::vector<double>& sums);
+                    GivenScratch& scratch);
+
+// One or two axes of small windows; the arrays are dense (planes, cells or windows).
+bool magnitudes_apply(std::span<const PatchAxis> axes, DType dtype);
+// The largest magnitudes and their tangents; the planes that have a NaN, or perhaps two cells with the same largest
+// magnitude that is not 0, are left out and returned in order.
+std::vector<Index> magnitude_tangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
+                                      const ArrayView& t, const ArrayView& out, const ArrayView& tangents);
+// The same with what the pullback needs, a byte for each window.
+std::vector<Index> magnitude_winners(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
+                                     const ArrayView& out, std::uint8_t* winners);
+// Every plane, of whatever cotangents.
+void magnitude_pullback(std::span<const PatchAxis> axes, Index planes, const std::uint8_t* winners, const ArrayView& g,
+                        const ArrayView& dx);
 
 }  // namespace halfulp

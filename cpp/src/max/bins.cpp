@@ -208,14 +208,14 @@ class Bins final : public PlaneEngine {
     bool empty = true;
     Index counter[kMaxRank] = {};
     const int rows_axis = last_ - 1;
-    const Index rows = last_ == 0 ? 1 : count_of(rows_axis, output);
+    const Index rows = last_ == 0 ? 1 : count_of(rows_axis, output), some = rows_at_once(stop - first);
     const Index step = last_ == 0 ? 0 : plane_->x.strides[rows_axis];
     while (true) {
       const char* source = plane_->x.data + first * plane_->x.strides[last_];
       for (int a = 0; a < rows_axis; ++a) source += (begin_of(a, output) + counter[a]) * plane_->x.strides[a];
       if (last_ > 0) source += begin_of(rows_axis, output) * step;
-      for (Index r = 0; r < rows; r += kRowsAtOnce) {
-        fold_some(source + r * step, step, std::min(kRowsAtOnce, rows - r), stop - first, empty);
+      for (Index r = 0; r < rows; r += some) {
+        fold_some(source + r * step, step, std::min(some, rows - r), stop - first, empty);
         empty = false;
       }
       int a = rows_axis - 1;
@@ -227,6 +227,18 @@ class Bins final : public PlaneEngine {
     }
   }
 
+  // Of rows of some hundred bytes, many side by side are too many streams for the memory; two take half the time.
+  Index rows_at_once(Index cells) const noexcept {
+    const Index bytes = cells * lanes_ * type_.item;
+    return in_place(cells) && bytes >= 256 && bytes < 2048 ? 2 : kRowsAtOnce;
+  }
+
+  // Whether rows are read where they are: no vector may reach beyond them.
+  bool in_place(Index cells) const noexcept {
+    const Index pixel = type_.item * lanes_;
+    return !type_.converts() && plane_->x.strides[last_] == pixel && cells * pixel >= kVectorBytes;
+  }
+
   void fold_some(const char* source, Index step, Index rows, Index cells, bool empty) {
     const void* taps[kRowsAtOnce + 1];
     const Index n = cells * lanes_, item = type_.item;
@@ -234,11 +246,10 @@ class Bins final : public PlaneEngine {
     const auto fold = kernels_.fold[static_cast<int>(rule_)];
     int count = 0;
     if (!empty) taps[count++] = folded_.data();
-    // Rows of the array itself, where a vector cannot reach beyond them.
-    if (!type_.converts() && plane_->x.strides[last_] == item * lanes_ && n * item >= kVectorBytes) {
+    if (in_place(cells)) {
       for (Index r = 0; r < rows; ++r) {
         taps[count++] = source + r * step;
-        prefetch_bytes(source + (r + rows) * step, n * item);
+        if (rows > 2) prefetch_bytes(source + (r + rows) * step, n * item);
       }
       return fold(taps, count, folded_.data(), run);
     }

@@ -7,6 +7,7 @@
 #include "max/max_kernels.hpp"
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
+#include "base/visit_bits.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {
@@ -42,17 +43,6 @@ void change_row(const char* source, Index step, Index items, char* target, Index
     std::memcpy(&cell, source + i * step, sizeof(U));
     cell = static_cast<U>((cell & keep) ^ flip);
     std::memcpy(target + i * target_step, &cell, sizeof(U));
-  }
-}
-
-// Calls f with an unsigned integer as wide as an item.
-template <class F>
-void visit_bits(DType dtype, F&& f) {
-  switch (item_size(dtype)) {
-    case 1: return f(std::uint8_t{});
-    case 2: return f(std::uint16_t{});
-    case 4: return f(std::uint32_t{});
-    default: return f(std::uint64_t{});
   }
 }
 

@@ -53,12 +53,7 @@ std::vector<Index> planes_of_cells(std::span<const PatchAxis> axes, Index planes
 template <class F>
 std::vector<Index> for_type(DType dtype, const F& f) {
   count_engine(Engine::norm2);
-  switch (dtype) {
-    case DType::f16: return f(Float16{});
-    case DType::bf16: return f(BFloat16{});
-    case DType::f32: return f(float{});
-    default: return f(double{});
-  }
+  return visit_float(dtype, f);
 }
 
 }  // namespace

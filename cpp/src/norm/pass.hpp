@@ -3,24 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "exact/rounded_pair.hpp"
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
+#include "base/undecided.hpp"
 #include "halfulp/norm2.hpp"
 #include "norm/norm_kernels.hpp"
 #include "patches/window_rows.hpp"
 
 namespace halfulp::norms {
-
-inline Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
-  Index n = 1;
-  for (const PatchAxis& axis : axes) n *= axis.*field;
-  return n;
-}
 
 // A row of pairs, all (start, 0); without low parts, which then are not used, the high ones stand for them.
 class Pairs {
@@ -354,19 +348,6 @@ class Pass {
   Pairs columns_{kLow}, product_columns_{kLow}, squares_{kLow}, products_{kLow}, shares_{kLow}, gathered_{kLow};
   Pairs size_columns_{kLow}, sizes_{kLow}, gathered_sizes_{kLow};
   const NormKernels<T>& kernels_ = select_norm_kernels<T>();
-};
-
-class Undecided {
- public:
-  void add(const std::vector<Index>& more) {
-    const std::lock_guard lock(mutex_);
-    found_.insert(found_.end(), more.begin(), more.end());
-  }
-  std::vector<Index> take() { return std::move(found_); }
-
- private:
-  std::mutex mutex_;
-  std::vector<Index> found_;
 };
 
 inline Index grain_of(Index units, Index items) {

@@ -12,6 +12,7 @@
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
+#include "base/visit_bits.hpp"
 #include "exact/exact_sum.hpp"
 #include "exact/rounded_pair.hpp"
 #include "halfulp/parallel.hpp"
@@ -22,23 +23,6 @@ namespace halfulp {
 namespace {
 
 constexpr Index kItemsPerThread = Index{1} << 15;
-
-// Calls f with an unsigned integer as wide as an item.
-template <class F>
-void visit_bits(DType dtype, F&& f) {
-  switch (item_size(dtype)) {
-    case 1: return f(std::uint8_t{});
-    case 2: return f(std::uint16_t{});
-    case 4: return f(std::uint32_t{});
-    default: return f(std::uint64_t{});
-  }
-}
-
-Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
-  Index n = 1;
-  for (const PatchAxis& axis : axes) n *= axis.*field;
-  return n;
-}
 
 Index grain_of(Index units, Index items) {
   return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));

@@ -9,6 +9,12 @@
 
 namespace halfulp {
 
+inline Index product(std::span<const PatchAxis> axes, Index PatchAxis::*field) {
+  Index n = 1;
+  for (const PatchAxis& axis : axes) n *= axis.*field;
+  return n;
+}
+
 // Calls f with the number of every row of cells that the windows of row number `row` of the outputs hold.
 template <class F>
 void for_held_rows(std::span<const PatchAxis> axes, Index row, const F& f) {

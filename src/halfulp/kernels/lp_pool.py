@@ -6,6 +6,7 @@ p = 1 is a sum of magnitudes and p = infinity a maximum of magnitudes, both in t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
@@ -92,6 +93,8 @@ class Norm:
 
     def values(self) -> Array:
         """The norms."""
+        if not self.x.size:
+            return np.zeros(self.shape, self.x.dtype)
         if self.op.p == 2:
             found = _core.norm2(self.op.name, self.sums.numbers, np.ascontiguousarray(self.x), self.shape)
         else:
@@ -115,7 +118,7 @@ class Norm:
 
     def values_and_copy(self) -> tuple[Array, Array]:
         """The norms and a copy of x."""
-        if self.op.p != 2:
+        if self.op.p != 2 or not self.x.size:
             return self.values(), self.x.copy()
         x = np.ascontiguousarray(self.x)
         out, undecided, kept = _core.norm2_keep(self.op.name, self.sums.numbers, x, self.shape)
@@ -126,6 +129,8 @@ class Norm:
 
     def tangents(self, t: Array) -> tuple[Array, Array]:
         """The norms and their derivative along t."""
+        if not self.x.size:
+            return self.values(), self.values()
         along = np.ascontiguousarray(t)
         if self.op.p == 2:
             numbers, x = self.sums.numbers, np.ascontiguousarray(self.x)
@@ -255,10 +260,31 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     assert t is not None
     _shape(op, x.shape)
     if op.p == math.inf:
-        return tuple(_largest(op).jvp(x, _signed(op, x, t)))
+        return _largest_jvp(op, x, t)
     if op.p == 1:
         return _value(op, x), _sum(op, _signed(op, x, t))
     return Norm(op, x).tangents(t)
+
+
+def _largest_jvp(op: Any, x: Array, t: Array) -> tuple[Array, Array]:
+    """p = infinity: the planes in which every window has one largest cell; then the others, which have ties or NaN."""
+    t = np.ascontiguousarray(t)
+    found = None
+    if isinstance(op, LpPool) and x.size:
+        x = np.ascontiguousarray(x)
+        found = _core.magnitude_jvp(op.name, _sums(op, x.shape[-op.ndim :]).numbers, x, t, _shape(op, x.shape))
+    if found is None:
+        return tuple(_largest(op).jvp(x, _signed(op, x, t)))
+    value, tangent, left = found
+    if left.size:
+        own = _planes(op, x)[left]
+        values, tangents = _largest(op).jvp(own, _signed(op, own, _planes(op, t)[left]))
+        _planes(op, value)[left], _planes(op, tangent)[left] = values, tangents
+    return value, tangent
+
+
+def _planes(op: Any, array: Array) -> Array:
+    return array.reshape(-1, *array.shape[array.ndim - op.ndim :])
 
 
 def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
@@ -274,14 +300,42 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
             return (Norm(op, kept).cotangents(g),)
 
         return output, pullback
-    x = given.copy(order="K")
-    transpose = _largest(op).vjp(x)[1] if op.p == math.inf else _sum_pullback(op, x)
+    value, transpose = _largest_vjp(op, given) if op.p == math.inf else _signed_vjp(op, given.copy(order="K"))
 
     def signed_pullback(cotangent: Any) -> tuple[Any, ...]:
-        g = _inputs.as_cotangent(op, cotangent, shape, dtype)
-        return (_signed_cotangents(op, np.ascontiguousarray(x), g, transpose),)
+        return (transpose(_inputs.as_cotangent(op, cotangent, shape, dtype)),)
 
-    return _value(op, x), signed_pullback
+    return value, signed_pullback
+
+
+def _largest_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """p = infinity, as the JVP: a byte for each window, and a copy of the planes with ties or NaN."""
+    found = None
+    if isinstance(op, LpPool) and x.size:
+        x = np.ascontiguousarray(x)
+        numbers, shape = _sums(op, x.shape[-op.ndim :]).numbers, x.shape
+        found = _core.magnitude_keep(op.name, numbers, x, _shape(op, shape))
+    if found is None:
+        return _signed_vjp(op, x.copy(order="K"))
+    value, winners, left = found
+    if left.size:
+        _planes(op, value)[left], others = _signed_vjp(op, _planes(op, x)[left])
+
+    def transpose(g: Array) -> Array:
+        g = np.ascontiguousarray(g)
+        dx: Any = _core.magnitude_vjp(op.name, numbers, winners, g, shape)
+        if left.size:
+            _planes(op, dx)[left] = others(_planes(op, g)[left])
+        pulled: Array = dx
+        return pulled
+
+    return value, transpose
+
+
+def _signed_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """p = 1 and infinity, as sums and maxima of magnitudes."""
+    transpose = _largest(op).vjp(x)[1] if op.p == math.inf else _sum_pullback(op, x)
+    return _value(op, x), lambda g: _signed_cotangents(op, np.ascontiguousarray(x), g, transpose)
 
 
 def _signed_cotangents(op: Any, x: Array, g: Array, transpose: Any) -> Array:

@@ -70,7 +70,7 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
       case 3: return fold_counted<C, Rule, 3>(taps, count, out, rows);
       case 4: return fold_counted<C, Rule, 4>(taps, count, out, rows);
       case 9:
-        if constexpr (Rule == MaxRule::propagate && sizeof(C) == 4)
+        if constexpr (sizeof(C) < 4 || (Rule == MaxRule::propagate && sizeof(C) == 4))
           return fold_counted<C, Rule, 9>(taps, count, out, rows);
         else
           break;

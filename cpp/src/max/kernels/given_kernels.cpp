@@ -1,0 +1,168 @@
+// Windows that start anywhere: maxima at every place of a row, from which an engine picks.
+#include "max/given_kernels.hpp"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "simd/vector.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+using std::int64_t;
+
+enum class Payload { none, tangent, offset };
+
+// The number of columns is known if it is not 0.
+template <class T, Payload What, bool Magnitudes, int Bytes, int Columns>
+bool fold_columns(const T* const* x, const T* const* pairs, const GivenRun& run, T* best, T* payload) {
+  using I = int_like<T>;
+  using V = Vector<T, Bytes>;
+  using Ints = Vector<I, Bytes>;
+  constexpr int64_t lanes = kLanes<T, Bytes>;
+  const auto offset_of = [](int64_t offset) { return splat<I, Bytes>(static_cast<I>(offset)); };
+  const int64_t columns = Columns > 0 ? Columns : run.columns;
+  const Ints next = offset_of(run.step_offset), below = offset_of(run.row_offset - columns * run.step_offset);
+  Ints equal{};
+  for (int64_t place = 0; place < run.places; place += lanes) {
+    // The last vector overlaps the one before; magnitudes are in buffers, which go on.
+    const int64_t at = Magnitudes || place + lanes <= run.places ? place : run.places - lanes;
+    V most = splat<T, Bytes>(Magnitudes ? T(-1) : -std::numeric_limits<T>::infinity()), with{};
+    if constexpr (!Magnitudes && What == Payload::tangent) with = load<T, Bytes>(pairs[0] + at + run.column);
+    if constexpr (What == Payload::offset) with = reinterpret<V>(offset_of(Magnitudes ? kNoWinner : run.offset));
+    Ints offset = offset_of(run.offset);
+    for (int64_t r = 0; r < run.rows; ++r) {
+      const T* const row = x[r] + at + run.column;
+      const T* const beside = What == Payload::none ? nullptr : pairs[r] + at + run.column;
+      for (int64_t c = 0; c < columns; ++c) {
+        const V cell = load<T, Bytes>(row + c * run.step);
+        if constexpr (What == Payload::none) {
+          most = max_first(most, cell);
+        } else {
+          const auto wins = cell > most;
+          if constexpr (Magnitudes) equal |= reinterpret<Ints>(cell == most);
+          V own;
+          if constexpr (What == Payload::tangent) {
+            own = load<T, Bytes>(beside + c * run.step);
+          } else if constexpr (Magnitudes) {
+            own = reinterpret<V>(offset | reinterpret<Ints>(load<T, Bytes>(beside + c * run.step)));
+          } else {
+            own = reinterpret<V>(offset);
+          }
+          with = select(wins, own, with);
+          most = select(wins, cell, most);
+          offset += next;
+        }
+      }
+      offset += below;
+    }
+    if constexpr (Magnitudes) most = select(most > V{}, most, V{});
+    store(best + at, most);
+    if constexpr (What != Payload::none) store(payload + at, with);
+  }
+  if constexpr (Magnitudes)
+    for (int lane = 0; lane < static_cast<int>(lanes); ++lane)
+      if (equal[lane] != 0) return true;
+  return false;
+}
+
+template <class T, Payload What, bool Magnitudes, int Bytes>
+bool fold(const T* const* x, const T* const* pairs, const GivenRun& run, T* best, T* payload) {
+  if constexpr (Bytes == kVectorBytes && std::is_same_v<T, float>) {
+    if (run.columns == 2) return fold_columns<T, What, Magnitudes, Bytes, 2>(x, pairs, run, best, payload);
+    if (run.columns == 3) return fold_columns<T, What, Magnitudes, Bytes, 3>(x, pairs, run, best, payload);
+  }
+  return fold_columns<T, What, Magnitudes, Bytes, 0>(x, pairs, run, best, payload);
+}
+
+template <class T, Payload What>
+void fold_within(const T* const* x, const T* const* pairs, const GivenRun& run, T* best, T* payload) {
+  if (run.places >= kLanes<T>) fold<T, What, false, kVectorBytes>(x, pairs, run, best, payload);
+  else fold<T, What, false, sizeof(T)>(x, pairs, run, best, payload);
+}
+
+template <class T>
+bool magnitudes(const T* x, const T* t, T* sizes, T* pairs, int64_t n) {
+  using I = int_like<T>;
+  using V = Vector<T>;
+  using Ints = Vector<I>;
+  const Ints sign = splat(std::numeric_limits<I>::min());
+  const V missing = splat(std::numeric_limits<T>::quiet_NaN());
+  const Ints negative = splat(static_cast<I>(kNegativeWinner));
+  Ints nan{};
+  for (int64_t i = 0; i < n; i += kLanes<T>) {
+    const int64_t left = n - i;
+    const V cell = left >= kLanes<T> ? load(x + i) : load_first(x + i, left);
+    const Ints bits = reinterpret<Ints>(cell);
+    nan |= reinterpret<Ints>(cell != cell);
+    store(sizes + i, select(cell == V{}, missing, reinterpret<V>(bits & ~sign)));
+    if (t == nullptr) {
+      store(pairs + i, reinterpret<V>((bits >> (8 * sizeof(I) - 1)) & negative));
+    } else {
+      const V along = left >= kLanes<T> ? load(t + i) : load_first(t + i, left);
+      store(pairs + i, reinterpret<V>(reinterpret<Ints>(along) ^ (bits & sign)));
+    }
+  }
+  for (int lane = 0; lane < kLanes<T>; ++lane)
+    if (nan[lane] != 0) return true;
+  return false;
+}
+
+template <class T>
+bool any_nan(const T* x, int64_t n) {
+  int_like<T> found = 0;
+  for (int64_t i = 0; i < n; ++i) found |= x[i] == x[i] ? 0 : 1;
+  return found != 0;
+}
+
+template <class T>
+bool measure(const T* g, int64_t n, GivenTerms& terms) {
+  int_like<T> odd = 0, zero = 0, negative = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    odd |= std::abs(g[i]) <= std::numeric_limits<T>::max() ? 0 : 1;
+    zero |= g[i] == 0 ? 1 : 0;
+    negative |= std::bit_cast<int_like<T>>(g[i]) == std::numeric_limits<int_like<T>>::min() ? 1 : 0;
+  }
+  terms.zero = zero != 0;
+  terms.negative_zero = negative != 0;
+  if constexpr (std::is_same_v<T, float>) {
+    // As signed integers, which every instruction set compares; a 0 minus one becomes the largest.
+    constexpr std::int32_t size = std::numeric_limits<std::int32_t>::max();
+    std::int32_t largest = 0, smallest = size;
+    for (int64_t i = 0; i < n; ++i) {
+      const std::int32_t bits = std::bit_cast<std::int32_t>(g[i]) & size, less = (bits - 1) & size;
+      largest = bits > largest ? bits : largest;
+      smallest = less < smallest ? less : smallest;
+    }
+    terms.largest = static_cast<std::uint32_t>(largest);
+    terms.smallest = static_cast<std::uint32_t>(smallest) + 1;
+  }
+  return odd == 0;
+}
+
+template <class T>
+void settle(double* __restrict sums, T* __restrict out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = static_cast<T>(sums[i]);
+    sums[i] = 0;
+  }
+}
+
+template <class T>
+constexpr GivenKernels<T> table{fold_within<T, Payload::none>,
+                                fold_within<T, Payload::tangent>,
+                                fold_within<T, Payload::offset>,
+                                fold<T, Payload::tangent, true, kVectorBytes>,
+                                fold<T, Payload::offset, true, kVectorBytes>,
+                                magnitudes<T>,
+                                any_nan<T>,
+                                measure<T>,
+                                settle<T>};
+
+}  // namespace
+
+const GivenKernels<float>& given_kernels_f32() { return table<float>; }
+const GivenKernels<double>& given_kernels_f64() { return table<double>; }
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
