@@ -85,7 +85,7 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
 template <class T, class S>
 void GatherEngine<T, S>::refine_reach(Workspace& work) {
   const std::vector<Index>& cells = work.plan.position_cells();
-  const Index channel = SlabLayout::of(work.plan.cells(), p_.channels, false).channel;
+  const Index channel = SlabLayout::of<S>(work.plan.cells(), p_.channels, false).channel;
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     const S* const slab = work.slab.at_least(1) + work.slab_begin[s];
     double* const reach = work.reach.at_least(1) + static_cast<Index>(s * cells.size());
@@ -107,7 +107,7 @@ void GatherEngine<T, S>::refine_reach(Workspace& work) {
 template <class T, class S>
 void GatherEngine<T, S>::measure_terms(Workspace& work, const Part& part, Acceptance& a) {
   if constexpr (std::is_same_v<S, double>) {
-    const Index cells = SlabLayout::of(work.plan.cells(), 1, false).channel * p_.channels;
+    const Index cells = SlabLayout::of<S>(work.plan.cells(), 1, false).channel * p_.channels;
     const S* const slab = work.slab.at_least(1) + work.slab_begin[0];
     S* const magnitudes = work.magnitudes.at_least(cells + 4 * products_.width);
     if (!work.measured)

@@ -67,11 +67,16 @@ struct GatherProblem {
   // returns false.
   template <class F>
   bool for_each_run(Index n, Index group, Index row, const Sizes& position, const F& f) const {
+    const bool single = taps() == 1;  // then all channels are one run
     for (const Source<T>& source : sources) {
+      const T* const first = source.planes.data + n * source.planes.batch + group * channels * source.planes.channel;
+      if (single) {
+        if (!walk_channels(source, filter(source, group, row), first, position, f)) return false;
+        continue;
+      }
       for (Index c = 0; c < channels; ++c) {
         const T* weights = filter(source, group, row) + c * source.channel;
-        const T* cells = source.planes.data + n * source.planes.batch + (group * channels + c) * source.planes.channel;
-        if (!walk_axis(source, 0, weights, cells, position, f)) return false;
+        if (!walk_axis(source, 0, weights, first + c * source.planes.channel, position, f)) return false;
       }
     }
     return true;
@@ -96,6 +101,19 @@ struct GatherProblem {
   }
 
  private:
+  // The only tap of every channel.
+  template <class F>
+  bool walk_channels(const Source<T>& source, const T* weights, const T* cells, const Sizes& position,
+                     const F& f) const {
+    for (std::size_t axis = 0; axis < gather.size(); ++axis) {
+      const GatherAxis& one = gather[axis];
+      const Index cell = position[static_cast<int>(axis)] * one.step + one.offset[0];
+      if (cell < 0 || cell >= one.source_size) return true;
+      weights += one.tap[0] * source.spatial[axis];
+      cells += cell * source.planes.spatial[axis];
+    }
+    return f(weights, source.channel, cells, source.planes.channel, channels);
+  }
 
   template <class F>
   bool walk_axis(const Source<T>& source, std::size_t axis, const T* weights, const T* cells, const Sizes& position,

@@ -120,7 +120,7 @@ template <class T, class S>
 SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, Index group, Index first, Index count,
                                      S* slab) {
   const Planes<const T>& planes = p_.sources[s].planes;
-  const SlabLayout layout = SlabLayout::of(work.plan.cells(), count, channels_inside(planes));
+  const SlabLayout layout = SlabLayout::of<S>(work.plan.cells(), count, channels_inside(planes));
   Stager<T, S> stager(kernels_, work.plan, planes);
   stager.stage(planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel, count, layout, slab);
   work.offsets.resize(static_cast<std::size_t>(count * taps_));

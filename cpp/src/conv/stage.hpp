@@ -122,9 +122,10 @@ struct SlabLayout {
   Index channel = 0;
   bool channels_inside = false;
 
+  template <class S>
   static SlabLayout of(Index cells, Index channels, bool channels_inside) {
     if (channels_inside) return {channels, 1, true};
-    return {1, odd_lines<float>(cells), false};
+    return {1, odd_lines<S>(cells), false};
   }
 };
 

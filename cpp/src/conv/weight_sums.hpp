@@ -39,7 +39,7 @@ void WeightEngine<T, S>::stage_inputs(Workspace& work, const WeightTask& task, c
                                       Index count) {
   const Index cells = work.plan.cells();
   const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
-  const SlabLayout layout = SlabLayout::of(samples.count * cells, count, inside);
+  const SlabLayout layout = SlabLayout::of<S>(samples.count * cells, count, inside);
   S* const slab = work.slab.at_least((ceil_div(samples.count * cells, 16) + 1) * 16 * count);
   const Index channel = task.group * g_.in_channels + task.first_in + first;
   Stager<T, S> stager(kernels_, work.plan, inputs_);
@@ -94,7 +94,7 @@ void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index
   const Index run = tile.count[tile.count.size() - 1];
   const Index line = ceil_div(run, products_.width) * products_.width;
   load_outputs(work, task, {n, 1}, tile, line);
-  const SlabLayout layout = SlabLayout::of(work.plan.cells(), 1, false);
+  const SlabLayout layout = SlabLayout::of<S>(work.plan.cells(), 1, false);
   S* const slab = work.slab.at_least(work.plan.cells() + 4 * products_.width);
   Stager<T, S> stager(kernels_, work.plan, inputs_);
   for (Index c = 0; c < task.ins; ++c) {

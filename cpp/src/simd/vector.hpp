@@ -53,10 +53,7 @@ using lane_type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
 
 template <class To, class V>
 inline To reinterpret(const V& v) {
-  static_assert(sizeof(To) == sizeof(V));
-  To result;
-  std::memcpy(&result, &v, sizeof v);
-  return result;
+  return __builtin_bit_cast(To, v);  // a copy through memory would keep vectors there
 }
 
 template <class T, int Bytes = kVectorBytes>

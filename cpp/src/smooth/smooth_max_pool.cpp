@@ -1,10 +1,10 @@
 #include "halfulp/smooth_max_pool.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
+#include "base/undecided.hpp"
 #include "halfulp/engines.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
@@ -13,24 +13,6 @@
 
 namespace halfulp {
 namespace {
-
-// Undecided positions of all threads.
-class Undecided {
- public:
-  void add(const std::vector<Index>& positions) {
-    if (positions.empty()) return;
-    const std::lock_guard lock(mutex_);
-    positions_.insert(positions_.end(), positions.begin(), positions.end());
-  }
-  std::vector<Index> take() {
-    std::sort(positions_.begin(), positions_.end());
-    return std::move(positions_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Index> positions_;
-};
 
 // Runs body(block, pass, band) over all bands of all planes; each thread has its own block and pass.
 template <class T, class Body>

@@ -57,16 +57,25 @@ void matrix(const typename Sum::Scalar* const* row, const Index* offset, const t
   Sum sums[Rows][Vectors];
   const S* rows[Rows];
   for (int r = 0; r < Rows; ++r) rows[r] = row[r];
+  if (!first) {  // the sums of a large tile are far away
+    constexpr int line = 64 / static_cast<int>(sizeof(S));
+    for (int r = 0; r < Rows; ++r)
+      for (int j = 0; j < Vectors * kWidth<V>; j += line) prefetch_line(c + r * stride + j);
+  }
   for (Index k = 0; k < depth; ++k, panel += Vectors * kWidth<V>) {
     const Index at = offset[k];
     V columns[Vectors];
     for (int j = 0; j < Vectors; ++j) columns[j] = load(panel + j * kWidth<V>);
+#pragma GCC unroll 8  // else GCC keeps the sums in memory before and after this loop
     for (int r = 0; r < Rows; ++r) {
       const V x = filled<V>(rows[r][at]);
+#pragma GCC unroll 8
       for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(x, columns[j]);
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, plane, first);
 }
 
