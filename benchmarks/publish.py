@@ -225,7 +225,7 @@ def conformance() -> str:
     """The page of all operators, with the table of ``halfulp check --markdown``; the report goes to the site, too."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "table.md"
-        command = [sys.executable, "-m", "halfulp.cli", "check", *SUBJECTS, "--mode", "forward", "--dtype", "float32"]
+        command = [sys.executable, "-m", "halfulp", "check", *SUBJECTS, "--mode", "forward", "--dtype", "float32"]
         command += ["--cases", "64", "--fail-on", "none", "--quiet", "--markdown", str(file), "--report", str(REPORT)]
         subprocess.run(command, check=True)
         return grades_page(file.read_text(encoding="utf-8").strip())

@@ -39,7 +39,7 @@ def backend(op: Any, x: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Run the check on this very file, as a user would, and show that it is not fooled."""
-    command = [sys.executable, "-m", "halfulp.cli", "check", "grade_your_kernel:backend", "--op", "avg_pool"]
+    command = [sys.executable, "-m", "halfulp", "check", "grade_your_kernel:backend", "--op", "avg_pool"]
     command += ["--mode", "forward", "--dtype", "float32", "--cases", "300", "--show", "1"]
     result = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     print(result.stdout)

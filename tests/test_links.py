@@ -94,7 +94,7 @@ def test_the_version_is_written_once() -> None:
     assert halfulp.__version__ == written
     assert f"\nversion: {written}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"## {written} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    command = [sys.executable, "-m", "halfulp.cli", "--version"]
+    command = [sys.executable, "-m", "halfulp", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == f"halfulp {written}\n"
 
 

@@ -24,7 +24,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_file_of_the_page_is_checked_from_the_command_line(tmp_path: Path) -> None:
     (source,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if ">>>" not in block]
     (tmp_path / "mean_square.py").write_text(source, encoding="utf-8")
-    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "mean_square", "--cases", "40", "--jobs", "1")
+    done = run(tmp_path, "-m", "halfulp", "check", "--declare", "mean_square", "--cases", "40", "--jobs", "1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mean_square_pool" in done.stdout
     assert "passes: every answer is right" in done.stdout
@@ -34,7 +34,7 @@ def test_a_wrong_backend_for_it_is_found(tmp_path: Path) -> None:
     (source,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if ">>>" not in block]
     (tmp_path / "mean_square.py").write_text(source, encoding="utf-8")
     (tmp_path / "mine.py").write_text("def backend(op, x):\n    return op(x) * 3\n", encoding="utf-8")
-    command = ("-m", "halfulp.cli", "check", "mine:backend", "--declare", "mean_square", "--cases", "20", "--jobs", "0")
+    command = ("-m", "halfulp", "check", "mine:backend", "--declare", "mean_square", "--cases", "20", "--jobs", "0")
     done = run(tmp_path, *command, "--mode", "forward", "--dtype", "float32")
     assert done.returncode == 1, done.stdout + done.stderr
 
@@ -57,7 +57,7 @@ def test_a_hole_in_it_is_refused_with_a_sentence(tmp_path: Path, sentence: str) 
     there, instead = HOLES[sentence]
     assert there in source
     (tmp_path / "mean_square.py").write_text(source.replace(there, instead), encoding="utf-8")
-    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "mean_square", "--cases", "5", "--jobs", "0")
+    done = run(tmp_path, "-m", "halfulp", "check", "--declare", "mean_square", "--cases", "5", "--jobs", "0")
     assert done.returncode == 2, done.stdout + done.stderr
     assert "--declare mean_square: " in done.stderr
     assert sentence in done.stderr
@@ -65,7 +65,7 @@ def test_a_hole_in_it_is_refused_with_a_sentence(tmp_path: Path, sentence: str) 
 
 
 def test_a_module_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "nowhere")
+    done = run(tmp_path, "-m", "halfulp", "check", "--declare", "nowhere")
     assert done.returncode == 2
     assert "--declare nowhere: No module named 'nowhere'" in done.stderr
 
@@ -120,7 +120,7 @@ print(g.tolist() == x.tolist())
 
 def test_a_bilinear_operator_has_second_derivatives_in_every_layer(tmp_path: Path) -> None:
     (tmp_path / "dot.py").write_text(DOT, encoding="utf-8")
-    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "dot", "--cases", "10", "--jobs", "0")
+    done = run(tmp_path, "-m", "halfulp", "check", "--declare", "dot", "--cases", "10", "--jobs", "0")
     assert done.returncode == 0, done.stdout + done.stderr
     done = run(tmp_path, "-c", USE)
     assert done.stdout.splitlines() == [str([[2.0] * 3] * 2)] * 3 + ["True"], done.stdout + done.stderr
@@ -129,6 +129,6 @@ def test_a_bilinear_operator_has_second_derivatives_in_every_layer(tmp_path: Pat
 def test_a_rule_with_other_parameters_is_refused(tmp_path: Path) -> None:
     wrong = DOT.replace("def forward(op, inputs):", "def forward(op, x, w):")
     (tmp_path / "dot.py").write_text(wrong, encoding="utf-8")
-    done = run(tmp_path, "-m", "halfulp.cli", "check", "--declare", "dot", "--cases", "5", "--jobs", "0")
+    done = run(tmp_path, "-m", "halfulp", "check", "--declare", "dot", "--cases", "5", "--jobs", "0")
     assert done.returncode == 2
     assert "DotRows: forward must take (op, inputs), not (op, x, w) [E6]" in done.stderr

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import halfulp as hu
 from halfulp.cli import main
 from halfulp.errors import CONSTRAINTS
 
@@ -76,3 +78,14 @@ def test_every_command_and_its_choices_are_completed(
     ask = f'COMP_WORDS=(halfulp {typed}); COMP_CWORD={len(words)}; _halfulp; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True)
     assert done.stdout.split() == expected
+
+
+def test_without_a_command_the_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr().err
+    assert all(command in shown for command in ("check", "show", "explain", "run", "verify", "pyramid", "completion"))
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "halfulp", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"halfulp {hu.__version__}\n"

@@ -247,7 +247,7 @@ def test_a_terminal_without_unicode_gets_80_columns_too(encoding: str) -> None:
     command = [
         sys.executable,
         "-m",
-        "halfulp.cli",
+        "halfulp",
         "show",
         "avg_pool",
         "--kernel",

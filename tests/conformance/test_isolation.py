@@ -58,7 +58,7 @@ def test_the_seed_decides_the_cases() -> None:
     assert first != other
 
 
-COMMAND = [sys.executable, "-m", "halfulp.cli", "check", "numpy-naive", "--op", "avg_pool,conv", "--cases", "64"]
+COMMAND = [sys.executable, "-m", "halfulp", "check", "numpy-naive", "--op", "avg_pool,conv", "--cases", "64"]
 COMMAND += ["--dtype", "float32,float64"]
 
 

@@ -39,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     print_in_any_encoding()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser().print_help(sys.stderr)
+        return 2
     options = parser().parse_args(arguments)
     try:
         return int(options.run(options))

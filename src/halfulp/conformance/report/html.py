@@ -200,6 +200,8 @@ def _rules(result: Result) -> str:
 
 def _coverage(result: Result) -> str:
     """How many pairs of option values the drawn cases have met, by operator and spatial rank."""
+    if not any(item.covered for item in result.coverage):  # the curated cases come first and are not drawn
+        return ""
     ranks = sorted({item.rank for item in result.coverage})
     rows = []
     for operator in dict.fromkeys(item.operator for item in result.coverage):

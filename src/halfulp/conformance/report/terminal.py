@@ -228,7 +228,8 @@ def _print_tables(result: Result, console: Console, reproducers: int) -> None:
         if findings is not None:
             parts += [Text(""), findings]
         console.print(Group(*parts), Text(""))
-    console.print(coverage_line(result), Text(""))
+    if any(item.covered for item in result.coverage):  # the curated cases come first and are not drawn
+        console.print(coverage_line(result), Text(""))
     if len(result.subjects) > 1:
         console.print(comparison_table(result), Text(""))
     for subject in result.subjects:

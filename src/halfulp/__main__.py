@@ -1,4 +1,4 @@
-"""``python -m halfulp.cli``."""
+"""``python -m halfulp``: the command line."""
 
 import sys
 
