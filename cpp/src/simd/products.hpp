@@ -16,7 +16,7 @@ inline V filled(lane_type<V> x) {
 }
 
 // Whether multiply_add rounds once.
-#if defined(HALFULP_ISA_avx512) || defined(HALFULP_ISA_avx2)
+#if defined(HALFULP_ISA_avx512) || defined(HALFULP_ISA_avx2) || defined(HALFULP_NEON)
 inline constexpr bool kFused = true;
 #else
 inline constexpr bool kFused = false;
@@ -36,6 +36,13 @@ inline V multiply_add(V a, V b, V c) {
     return reinterpret<V>(_mm256_fmadd_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), reinterpret<__m256d>(c)));
   else
     return reinterpret<V>(_mm256_fmadd_ps(reinterpret<__m256>(a), reinterpret<__m256>(b), reinterpret<__m256>(c)));
+#elif defined(HALFULP_NEON)
+  if constexpr (sizeof(a[0]) == 8)
+    return reinterpret<V>(
+        vfmaq_f64(reinterpret<float64x2_t>(c), reinterpret<float64x2_t>(a), reinterpret<float64x2_t>(b)));
+  else
+    return reinterpret<V>(
+        vfmaq_f32(reinterpret<float32x4_t>(c), reinterpret<float32x4_t>(a), reinterpret<float32x4_t>(b)));
 #else
   return a * b + c;
 #endif

@@ -15,6 +15,9 @@
 #if defined(__x86_64__) || defined(_M_X64)
 #define HALFULP_X86 1
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#define HALFULP_NEON 1
+#include <arm_neon.h>
 #endif
 #if defined(HALFULP_ISA_avx512)
 #define HALFULP_MASKS 1  // lanes can be chosen by mask registers

@@ -12,6 +12,7 @@
 #include "simd/across.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
+#include "simd/half_blocks.hpp"
 #include "simd/halves.hpp"
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
@@ -264,7 +265,31 @@ void check_half_type() {
   }
 }
 
+// Every item of float16 as a float; floats at, between and beside neighbouring items, rounded.
+void check_half_blocks() {
+  for (int bits = 0; bits < 65536; ++bits) {
+    const Float16 item = std::bit_cast<Float16>(static_cast<std::uint16_t>(bits));
+    const float number = to_float(item), next = to_float(std::bit_cast<Float16>(static_cast<std::uint16_t>(bits ^ 1)));
+    const float middle = (number + next) / 2;
+    const float floats[kHalfBlock] = {number,  middle,      std::nextafter(middle, number), std::nextafter(middle, next),
+                                      -number, number * 3,  number * 0x1p-16f,              next};
+    Float16 items[kHalfBlock], narrowed[kHalfBlock];
+    float widened[kHalfBlock];
+    for (int i = 0; i < kHalfBlock; ++i) items[i] = std::bit_cast<Float16>(static_cast<std::uint16_t>(bits ^ i));
+    widen_block(items, widened);
+    narrow_block(floats, narrowed);
+    for (int i = 0; i < kHalfBlock; ++i) {
+      const float expected = to_float(items[i]);
+      CHECK(std::isnan(expected) ? std::isnan(widened[i]) : widened[i] == expected);
+      CHECK(std::signbit(widened[i]) == std::signbit(expected));
+      const Float16 rounded = to_float16(floats[i]);
+      CHECK(std::isnan(floats[i]) ? std::isnan(to_float(narrowed[i])) : narrowed[i].bits == rounded.bits);
+    }
+  }
+}
+
 void check_doubles() {
+  check_half_blocks();
   check_half_type<Float16>();
   check_half_type<BFloat16>();
   for (int i = 0; i < 1000; ++i) {

@@ -1,9 +1,7 @@
 // Conversion of contiguous runs between the half-precision formats and float.
 #include "base/convert_kernels.hpp"
 
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
+#include "simd/half_blocks.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -30,20 +28,13 @@ void to_bf16(const float* in, BFloat16* out, std::int64_t n) {
 
 void from_f16(const Float16* in, float* out, std::int64_t n) {
   std::int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
-#endif
+  for (; i + kHalfBlock <= n; i += kHalfBlock) widen_block(in + i, out + i);
   for (; i < n; ++i) out[i] = to_float(in[i]);
 }
 
 void to_f16(const float* in, Float16* out, std::int64_t n) {
   std::int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#endif
+  for (; i + kHalfBlock <= n; i += kHalfBlock) narrow_block(in + i, out + i);
   for (; i < n; ++i) out[i] = to_float16(in[i]);
 }
 

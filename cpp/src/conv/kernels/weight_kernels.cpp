@@ -145,11 +145,7 @@ void add_twofold(const double* a, const double* b, Index n, double* lanes) {
 }  // namespace
 
 const WeightKernels& weight_kernels() {
-#if defined(__AVX2__) || defined(__AVX512F__)  // multiply_add rounds once
-  constexpr double output_roundings = 4, sum_roundings = 8;
-#else
-  constexpr double output_roundings = 8, sum_roundings = 10;
-#endif
+  constexpr double output_roundings = kFused ? 4 : 8, sum_roundings = kFused ? 8 : 10;
   static constexpr WeightKernels table{dot_lines<>,  output_roundings, sum_roundings,
                                        patch_values, patch_taps,       add_twofold};
   return table;
