@@ -271,8 +271,8 @@ void check_half_blocks() {
     const Float16 item = std::bit_cast<Float16>(static_cast<std::uint16_t>(bits));
     const float number = to_float(item), next = to_float(std::bit_cast<Float16>(static_cast<std::uint16_t>(bits ^ 1)));
     const float middle = (number + next) / 2;
-    const float floats[kHalfBlock] = {number,  middle,      std::nextafter(middle, number), std::nextafter(middle, next),
-                                      -number, number * 3,  number * 0x1p-16f,              next};
+    const float below = std::nextafter(middle, number), above = std::nextafter(middle, next);
+    const float floats[kHalfBlock] = {number, middle, below, above, -number, number * 3, number * 0x1p-16f, next};
     Float16 items[kHalfBlock], narrowed[kHalfBlock];
     float widened[kHalfBlock];
     for (int i = 0; i < kHalfBlock; ++i) items[i] = std::bit_cast<Float16>(static_cast<std::uint16_t>(bits ^ i));
