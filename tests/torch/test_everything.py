@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,161 @@ def test_autocast_computes_convolutions_in_its_type() -> None:
     model, x = made()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model(x).dtype is torch.bfloat16
+
+
+class Mixed(nn.Module):
+    """The layers that autocast treats differently: products, normalisations, activations, losses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.batch, self.group = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GroupNorm(2, 4)
+        self.layer, self.head = nn.LayerNorm(4), nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.hardswish(self.group(self.batch(self.conv(x))))
+        return self.head(self.layer(x.mean((2, 3))) @ torch.eye(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_models_train_under_autocast_with_the_types_of_pytorch(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    ours, labels = Mixed(), torch.tensor([1, 4])
+    theirs, x = copy.deepcopy(ours), torch.randn(2, 3, 6, 6)
+    report = ht.replace(ours, everything=True)
+    found = []
+    for model in (ours, theirs):
+        with torch.autocast("cpu", dtype=dtype), ht.patched(everything=True) if model is ours else nullcontext():
+            output = model(x)
+            loss = F.cross_entropy(output, labels) + F.mse_loss(output, torch.zeros(2, 5))
+        loss.backward()
+        found.append([output, loss, *(p.grad for p in model.parameters()), *model.buffers()])
+    assert report.not_covered == {}
+    for a, b in zip(*found, strict=True):
+        assert a.dtype is b.dtype
+        torch.testing.assert_close(a.double(), b.double(), rtol=0.1, atol=0.1)
+
+
+def test_a_normalisation_with_wider_parameters_rounds_to_float32_then_to_its_input() -> None:
+    torch.manual_seed(0)
+    x, weight, bias = torch.randn(4, 6).bfloat16(), torch.randn(6), torch.randn(6)
+    for function, arguments in (
+        (ht.layer_norm, ((6,), weight, bias)),
+        (ht.group_norm, (2, weight, bias)),
+        (ht.batch_norm, (torch.zeros(6), torch.ones(6), weight, bias, True)),
+    ):
+        assert torch.equal(function(x, *arguments), function(x.float(), *arguments).bfloat16())
+
+
+def test_autocast_leaves_float64_alone() -> None:
+    x, w = torch.randn(1, 2, 5, dtype=torch.float64), torch.randn(3, 2, 2, dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert ht.conv1d(x, w).dtype is F.conv1d(x, w).dtype is torch.float64
+        assert ht.linear(x, torch.ones(3, 5, dtype=torch.float64)).dtype is torch.float64
+
+
+def test_empty_batches_have_zero_gradients() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.scale, self.head = nn.Conv2d(3, 4, 1), nn.Parameter(torch.ones(4, 1, 1)), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.conv(x) * self.scale
+            return self.head((y * F.hardsigmoid(F.adaptive_avg_pool2d(y, 1))).mean((2, 3)))
+
+    model = ht.replace(Scaled(), everything=True).model
+    output = model(torch.zeros(0, 3, 2, 2))
+    assert output.shape == (0, 2)
+    output.sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
+def test_one_value_per_channel_is_refused_in_training_as_in_pytorch() -> None:
+    model = ht.replace(nn.Sequential(nn.BatchNorm2d(3)), everything=True).model
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):
+        model(torch.ones(1, 3, 1, 1))
+    assert model[0].running_var.tolist() == [1, 1, 1]
+    model.eval()(torch.ones(1, 3, 1, 1))
+
+
+def test_data_parallel_of_the_cpu_is_a_container() -> None:
+    report = ht.replace(nn.DataParallel(Network()), everything=True).run(torch.randn(2, 3, 12, 12))
+    assert report.not_covered == {}
+
+
+class Added(nn.Module):
+    """A block that adds in place, to its own shape and along broadcast axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.scale = nn.Conv2d(3, 3, 1), nn.Parameter(torch.rand(3, 1, 1))
+        self.act, self.relu = nn.Hardswish(inplace=True), nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        y += x
+        y *= self.scale
+        y.sub_(x, alpha=0.5)
+        return self.relu(self.act(y))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+def test_operations_in_place_write_into_their_operand() -> None:
+    torch.manual_seed(0)
+    model, x = Added(), torch.randn(2, 3, 5, 5)
+    report = ht.replace(model, everything=True)
+    y = ht.conv2d(x, model.conv.weight, model.conv.bias)
+    y = (y + x) * model.scale - x * 0.5
+    expected = F.relu(ht.hardswish(y))
+    assert torch.equal(model(x), expected)
+    assert report.not_covered == {}
+    a = torch.ones(2, 3)
+    with ht.patched(everything=True):
+        b = a.add_(torch.ones(3))
+    assert b is a
+    assert a.tolist() == [[2, 2, 2]] * 2
+    g = torch.randn(2, 3, 5, 5)
+    (found,) = torch.autograd.grad(model(x), model.scale, g)
+    with ht.patched(everything=True):
+        again = F.relu(F.hardswish((model.conv(x) + x) * model.scale - x * 0.5))
+    assert torch.equal(found, torch.autograd.grad(again, model.scale, g)[0])
+    for traced in (torch.jit.trace(model, x), torch.fx.symbolic_trace(model)):
+        assert torch.equal(traced(x), expected)
+
+
+def test_attention_is_ours() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 4, 7, 6, dtype=torch.float64).unbind()
+    mask = torch.rand(7, 7) > 0.5
+    mask[2] = False  # a query without keys
+    for keywords in ({}, {"is_causal": True}, {"attn_mask": mask}, {"attn_mask": torch.randn(7, 7)}, {"scale": 0.3}):
+        keywords = {a: b.double() if a == "attn_mask" and b.is_floating_point() else b for a, b in keywords.items()}
+        expected = F.scaled_dot_product_attention(q, k, v, **keywords)
+        with ht.patched(everything=True) as calls:
+            found = F.scaled_dot_product_attention(q, k, v, **keywords)
+        torch.testing.assert_close(found, expected)
+        assert calls == {"scaled_dot_product_attention": "ours"}
+    with ht.patched(everything=True):
+        shared = F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
+        rows = [F.scaled_dot_product_attention(*(t[i : i + 1].float() for t in (q, k, v))) for i in range(2)]
+        assert torch.equal(torch.cat(rows), F.scaled_dot_product_attention(q.float(), k.float(), v.float()))
+    torch.testing.assert_close(shared, F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardtanh", "relu6", "abs", "expm1", "log1p", "rsqrt", "reciprocal"])
+def test_elementwise_functions_are_standard_nodes(name: str) -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return getattr(ht, name)(x)
+
+    x = torch.rand(3, 4) + 0.5
+    program = torch.onnx.export(Model().eval(), (x,), verbose=False)
+    assert program is not None
+    assert all(node.domain == "" for node in program.model.graph)
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    (found,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(found, getattr(ht, name)(x).numpy(), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -154,6 +154,69 @@ def test_state_dicts_continue_a_run(name: str, settings: dict[str, Any]) -> None
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_state_dicts_of_narrow_parameters_keep_their_moments(name: str, settings: dict[str, Any]) -> None:
+    torch.manual_seed(5)
+    first = torch.nn.Parameter(torch.ones(9, dtype=torch.bfloat16))
+    optimizer = getattr(ht.optim, name)([first], **settings)
+    gradients = torch.randn(6, 9).bfloat16()
+    for gradient in gradients[:3]:
+        first.grad = gradient
+        optimizer.step()
+    second = torch.nn.Parameter(first.detach().clone())
+    again = getattr(ht.optim, name)([second], **settings)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for gradient in gradients[3:]:
+        first.grad, second.grad = gradient, gradient
+        optimizer.step()
+        again.step()
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_a_state_of_pytorchs_optimizer_is_continued(name: str, settings: dict[str, Any]) -> None:
+    torch.manual_seed(6)
+    theirs = torch.nn.Parameter(torch.ones(9, dtype=torch.float64))
+    before = getattr(torch.optim, name)([theirs], **settings)
+    gradients = torch.randn(6, 9, dtype=torch.float64)
+    for gradient in gradients[:3]:
+        theirs.grad = gradient.clone()
+        before.step()
+    ours = torch.nn.Parameter(theirs.detach().clone())
+    after = getattr(ht.optim, name)([ours], **settings)
+    after.load_state_dict(copy.deepcopy(before.state_dict()))
+    for gradient in gradients[3:]:
+        for parameter, optimizer in ((theirs, before), (ours, after)):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_pytorchs_choices_of_an_implementation_are_taken_without_effect(name: str) -> None:
+    torch.manual_seed(7)
+    start, gradient = torch.randn(2, 40)
+    found = []
+    for ways in ({}, {"foreach": True}, {"foreach": False, "differentiable": False}, {"fused": True}):
+        parameter = torch.nn.Parameter(start.clone())
+        parameter.grad = gradient.clone()
+        getattr(ht.optim, name)([parameter], lr=0.1, weight_decay=0.01, **ways).step()
+        found.append(parameter.detach())
+    assert all(torch.equal(each, found[0]) for each in found)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'momentums'"):
+        getattr(ht.optim, name)([parameter], lr=0.1, momentums=1)
+
+
+def test_adam_with_decoupled_weight_decay_is_adamw() -> None:
+    found = []
+    for kind, ways in ((ht.optim.Adam, {"decoupled_weight_decay": True}), (ht.optim.AdamW, {})):
+        parameter = torch.nn.Parameter(torch.ones(3))
+        parameter.grad = torch.tensor([1.0, 2.0, 3.0])
+        kind([parameter], lr=0.1, weight_decay=0.5, **ways).step()
+        found.append(parameter.detach())
+    assert torch.equal(*found)
+
+
 def test_parameters_may_join_late_and_groups_have_their_own_settings() -> None:
     a, b = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
     optimizer = ht.optim.Adam([{"params": [a]}, {"params": [b], "lr": 0.5}], lr=0.25)
@@ -169,6 +232,8 @@ def test_parameters_may_join_late_and_groups_have_their_own_settings() -> None:
     ("name", "settings", "text"),
     [
         ("SGD", {"lr": -1.0}, "optim.SGD: lr=-1.0: must be finite and >= 0 [B6]"),
+        ("SGD", {"differentiable": True}, "optim.SGD: differentiable=True: steps are not recorded for autograd"),
+        ("Adam", {"capturable": True}, "optim.Adam: capturable=True: steps are not recorded for autograd"),
         ("SGD", {"lr": 0.1, "nesterov": True}, "optim.SGD: nesterov=True: takes a momentum > 0"),
         ("Adam", {"betas": (0.9, 1.0)}, "optim.Adam: betas=(0.9, 1.0): must be two numbers in [0, 1) [B6]"),
         ("AdamW", {"eps": float("nan")}, "optim.AdamW: eps=nan: must be finite and >= 0 [B6]"),

@@ -392,6 +392,11 @@ def vjp(op: Any, *primals: Any, wanted: Sequence[bool] | None = None) -> tuple[A
     """The value, and a pullback that keeps the input (a copy, unless it is lent)."""
     arrays = _inputs.as_arrays(op, primals)
     call = _Call(op, arrays, keep=True)
+    return call.run(VALUE), _pullback(call, arrays, wanted)
+
+
+def _pullback(call: _Call, arrays: Sequence[Maybe], wanted: Sequence[bool] | None) -> Pullback:
+    op = call.op
     needed = [True] * 3 if wanted is None else [*wanted, False, False][:3]
     needed = [n and a is not None for n, a in zip(needed, arrays, strict=False)]
     nothing = (None,) * (op.arity - 3)
@@ -400,7 +405,7 @@ def vjp(op: Any, *primals: Any, wanted: Sequence[bool] | None = None) -> tuple[A
         g = _inputs.as_cotangent(op, cotangent, call.shape, call.dtype)
         return *call.pull_back(g, needed), *nothing
 
-    return call.run(VALUE), pullback
+    return pullback
 
 
 for _record in (LayerNorm, GroupNorm, InstanceNorm, BatchNorm):
@@ -416,14 +421,24 @@ def in_training(op: Any, inputs: tuple[Any, ...], running: Sequence[Maybe]) -> t
     [array([1.], dtype=float32), None]
     """
     arrays = _inputs.as_arrays(op, inputs)
-    x = arrays[0]
-    assert x is not None
     call = _Call(op, arrays)
     call.keep_moments()
+    return call.run(VALUE), _moved_statistics(call, arrays[0], running)
+
+
+def vjp_in_training(
+    op: Any, inputs: tuple[Any, ...], running: Sequence[Maybe], wanted: Sequence[bool]
+) -> tuple[Any, Pullback, list[Maybe]]:
+    """As :func:`in_training`, with a pullback, which shares that look, too."""
+    arrays = _inputs.as_arrays(op, inputs)
+    call = _Call(op, arrays, keep=True)
     output = call.run(VALUE)
-    return output, [
-        None if old is None else moved_statistic(op, x, old, bool(squares), call) for squares, old in enumerate(running)
-    ]
+    return output, _pullback(call, arrays, wanted), _moved_statistics(call, arrays[0], running)
+
+
+def _moved_statistics(call: _Call, x: Any, running: Sequence[Maybe]) -> list[Maybe]:
+    pairs = enumerate(running)
+    return [None if old is None else moved_statistic(call.op, x, old, bool(squares), call) for squares, old in pairs]
 
 
 def moved_statistic(op: Any, x: Array, old: Array, squares: bool, call: Any = None) -> Array:
@@ -455,15 +470,27 @@ def moved_statistic(op: Any, x: Array, old: Array, squares: bool, call: Any = No
     doubles = as_doubles(x).reshape(g.blocks, g.groups, g.inner) if undecided.size else None
     for group in undecided.tolist():
         assert doubles is not None
-        numbers = [Surd.of(float(v)) for v in doubles[:, group].ravel()]
-        exact = _moved(op, numbers, Surd.of(float(as_doubles(before)[group])), squares)
+        exact = _moved_exactly(op, doubles[:, group].ravel(), float(as_doubles(before)[group]), squares)
         moved[group] = np.float64(exact.rounded(float_format(x.dtype))).astype(x.dtype)
     return np.asarray(moved)
+
+
+def _moved_exactly(op: Any, cells: Array, old: float, squares: bool) -> Any:
+    if not np.isfinite(cells).all():
+        return _moved(op, [Surd.of(v) for v in cells.tolist()], Surd.of(old), squares)
+    mean, variance = _moments(cells)
+    n = len(cells)
+    new = variance * Surd.rational(flint.fmpq(n, n - 1)) if squares else mean
+    return _mixed(op, Surd.of(old), new)
 
 
 def _moved(op: Any, cells: list[Any], old: Any, squares: bool) -> Any:
     new = mean = _total(cells) / len(cells)
     if squares:
         new = _total([(x - mean) * (x - mean) for x in cells]) / (len(cells) - 1)
+    return _mixed(op, old, new)
+
+
+def _mixed(op: Any, old: Any, new: Any) -> Any:
     momentum = flint.fmpq(*op.momentum.as_integer_ratio())
     return old * (1 - momentum) + new * momentum

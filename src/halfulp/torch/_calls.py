@@ -94,8 +94,8 @@ def _name(func: Any) -> str:
         return f"Tensor.{name}"
     if name.startswith("__") and name.endswith("__"):
         name = name[2:-2]
-        if name in ("iadd", "isub", "imul", "idiv", "itruediv"):
-            name = f"{name[1:]}_".replace("true", "")
+    if name in ("iadd", "isub", "imul", "idiv", "itruediv"):
+        name = f"{name[1:]}_".replace("true", "")
     return name
 
 
@@ -141,7 +141,7 @@ def rewrite(graph: fx.Graph) -> None:
         if node.op == "call_method" and node.target in OURS and node.target not in OTHER_METHODS:
             node.op, node.target, node.meta["is_wrapped"] = "call_function", OURS[node.target], True
         elif node.op == "call_function" and getattr(operator, node.target.__name__, None) is node.target:
-            function = OURS.get(_name(node.target).strip("_"))
+            function = OURS.get(_name(node.target))
             if function is not None:
                 node.target, node.meta["is_wrapped"] = function, True
 

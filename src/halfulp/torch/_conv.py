@@ -11,7 +11,7 @@ from halfulp.records import Operator
 from halfulp.torch._arguments import per_axis, remembered
 from halfulp.torch._convolution import Convolution
 from halfulp.torch._errors import TorchDTypeError, TorchShapeError
-from halfulp.torch._tensors import require_cpu
+from halfulp.torch._tensors import cast_to, require_cpu
 
 _PER_AXIS = ("stride", "padding", "output_padding", "dilation")
 
@@ -77,17 +77,12 @@ def _checked(operator: str, tensors: tuple[Any, Any, Any]) -> Any:
         if not tensor.is_cpu:
             require_cpu(operator, tensor)
     if torch.is_autocast_enabled("cpu"):
-        input, weight, bias = (None if tensor is None else _autocast(tensor) for tensor in tensors)
+        input, weight, bias = (cast_to(tensor, torch.get_autocast_dtype("cpu")) for tensor in tensors)
     if input.dtype != weight.dtype or (bias is not None and bias.dtype != input.dtype):
         given = [str(tensor.dtype) for tensor in (input, weight, bias) if tensor is not None]
         text = "all inputs must have one element type; convert with .to(dtype)"
         raise TorchDTypeError(operator, f"dtypes {given}", text, "I2")
     return input, weight, bias
-
-
-def _autocast(tensor: Tensor) -> Tensor:
-    """PyTorch computes convolutions in autocast's type."""
-    return tensor.to(torch.get_autocast_dtype("cpu")) if tensor.dtype.is_floating_point else tensor
 
 
 def spatial_rank(operator: str, weight: Any) -> int:

@@ -8,6 +8,7 @@ of these is not covered, and reported by name.
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import cache, reduce
 from inspect import signature
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._C import _get_tracing_state
 
 from halfulp import torch as _package
 from halfulp.records import declarations
@@ -51,7 +53,7 @@ _QUESTIONS = _words(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
     get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
     is_same_size result_type allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
-    grad is_inference is_nonzero untyped_storage is_set_to"""
+    grad is_inference is_nonzero untyped_storage is_set_to _assert"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(
@@ -101,6 +103,24 @@ def _arithmetic(name: str) -> Any:
 
 
 add, sub, mul, div = (_arithmetic(name) for name in ("add", "sub", "mul", "div"))
+
+
+def _arithmetic_in_place(name: str) -> Any:
+    """The form that writes into its first operand: PyTorch's own, which is one operation per cell."""
+    plain = getattr(Tensor, f"{name}_")
+
+    def call(input: Tensor, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
+        if alpha != 1:
+            other = other * alpha
+        if isinstance(other, Tensor) and input.shape != other.shape:
+            other = _wide(other, input.shape, _common(input, other))
+        return plain(input, other, **keywords)
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    return call
+
+
+add_, sub_, mul_, div_ = (_arithmetic_in_place(name) for name in ("add", "sub", "mul", "div"))
 
 
 def _selection(name: str) -> Any:
@@ -221,6 +241,40 @@ def power(input: Any, exponent: Any) -> Any:
     if isinstance(exponent, (int, float)) and exponent in (1, 2):
         return input * input if exponent == 2 else input * 1
     return ours.pow(input, exponent)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """``torch.nn.functional``'s: products, softmax and product, each correctly rounded."""
+    if enable_gqa:
+        heads = query.shape[-3]
+        key, value = (_repeated(t, heads // t.shape[-3]) for t in (key, value))
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = ours.matmul(query, key.transpose(-2, -1)) * factor
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        scores = torch.where(attn_mask, scores, float("-inf"))
+    elif attn_mask is not None:
+        scores = add(scores, attn_mask)
+    weights = ours.softmax(scores, -1)
+    if attn_mask is not None and attn_mask.dtype is torch.bool:  # a row without keys has no weights
+        weights = torch.where(attn_mask.any(-1, keepdim=True), weights, 0.0)
+    return ours.matmul(ours.dropout(weights, dropout_p) if dropout_p else weights, value)
+
+
+def _repeated(heads: Tensor, times: int) -> Tensor:
+    """Each head so many times in a row, with an exact gradient."""
+    shape = (*heads.shape[:-2], times, *heads.shape[-2:])
+    return broadcast(heads.unsqueeze(-3), shape).flatten(-4, -3)
 
 
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
@@ -393,6 +447,7 @@ _WRITTEN = {
     "rmatmul": rmatmul,
     "pow": power,
     "_weight_norm": weight_norm,
+    "scaled_dot_product_attention": scaled_dot_product_attention,
     "batch_norm": batch_norm,
     "layer_norm": layer_norm,
     "group_norm": group_norm,
@@ -430,7 +485,7 @@ def _namesakes() -> dict[str, Any]:
 def written_back(function: Any, args: Any, kwargs: Any) -> Any:
     """An operation in place: the result goes into the first operand, and the gradient passes through a copy of it."""
     first, *rest = args
-    if torch.is_grad_enabled() and first.requires_grad:
+    if (torch.is_grad_enabled() and first.requires_grad) or _get_tracing_state() is not None:  # one graph for both
         return first.copy_(function(first.clone(), *rest, **kwargs))
     return first.copy_(function(first, *rest, **kwargs))
 
@@ -457,7 +512,11 @@ def _table() -> dict[str, Any]:
     table |= {name: getattr(ours, name) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")}
     table |= _namesakes() | _WRITTEN
     in_place = [n for n in table if any(hasattr(home, f"{n}_") for home in (Tensor, torch, F, _torch._C._nn))]
-    return {f"{name}_": _in_place(name, table[name]) for name in in_place} | table
+    written = {"add_": add_, "sub_": sub_, "mul_": mul_, "div_": div_}
+    written |= {"subtract_": sub_, "multiply_": mul_, "divide_": div_, "true_divide_": div_}
+    return (
+        {f"{name}_": _in_place(name, table[name]) for name in in_place if f"{name}_" not in written} | written | table
+    )
 
 
 OURS: dict[str, Any] = _table()

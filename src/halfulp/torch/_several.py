@@ -15,6 +15,7 @@ from operator import add
 from typing import Any
 
 import torch
+import torch.nn.functional
 from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
@@ -22,17 +23,40 @@ from halfulp.dispatch import wanted_vjp
 from halfulp.errors import HalfulpError
 from halfulp.kernels import normalization
 from halfulp.kernels._keeping import lent
-from halfulp.records import BatchNorm, Declaration, Operator, SoftmaxOperator
+from halfulp.records import (
+    BatchNorm,
+    Declaration,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    Operator,
+    SoftmaxOperator,
+)
 from halfulp.torch._arguments import hashable
 from halfulp.torch._calculus import TorchArithmetic
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._library import Context, define
-from halfulp.torch._tensors import as_array, direct, in_format_of, memory_format
+from halfulp.torch._tensors import as_array, as_tensor, cast_to, direct, in_format_of, memory_format
 
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?", "Axes": "int[]?"}
 _SCHEMA |= {"Sizes": "int[]", "float | None": "float?", "MaybeSizes": "int[]?", "Factors": "float[]?"}
 _SCHEMA |= {"bool | None": "bool?"}
+_functional: Any = torch.nn.functional
 _base: Any = _SingleLevelFunction  # `direct` has seen to it that there is one level
+
+
+_AUTOCAST = {"linear": "lower", "matmul": "lower", "mse_loss": "float32", "cross_entropy": "float32"}
+"""What autocast does with the operands, as in PyTorch: cast them to its own type, or to float32."""
+
+
+def _cast(tensor: Any, kind: str) -> Any:
+    return cast_to(tensor, torch.get_autocast_dtype("cpu") if kind == "lower" else torch.float32)
+
+
+def _mixed(tensors: Sequence[Any]) -> bool:
+    """Whether an input of 16 bits comes with a weight or bias of 32, as under autocast."""
+    single = any(t is not None and t.dtype is torch.float32 for t in tensors[1:3])
+    return single and tensors[0].dtype in (torch.bfloat16, torch.float16)
 
 
 class Several:
@@ -44,6 +68,8 @@ class Several:
         self.name, self.curvature, self.count = declaration.name, declaration.curvature, declaration.arity
         self.fields = tuple(f.name for f in chosen)
         self.running = bool(declaration.through)
+        self.cast = _AUTOCAST.get(declaration.name, "")
+        self.normalizes = issubclass(record, (BatchNorm, GroupNorm, InstanceNorm, LayerNorm))
         self.contiguous = issubclass(record, SoftmaxOperator)  # in PyTorch these keep no other memory format
         self._makers = [_MAKERS.get(str(f.type), _as_given) for f in chosen]
 
@@ -95,6 +121,12 @@ class Several:
         for tensor in tensors[:1]:
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"{self.name}: input must be a torch.Tensor, not {type(tensor).__name__}")
+        if self.normalizes and _mixed(tensors):
+            wide = tuple(None if t is None else t.float() for t in tensors[:3])
+            output: Tensor = self(ndim, (*wide, *tensors[3:]), return_indices, *values).to(tensors[0].dtype)
+            return output
+        if self.cast and torch.is_autocast_enabled("cpu"):
+            tensors = tuple(_cast(t, self.cast) for t in tensors)
         if self.contiguous:
             tensors = (tensors[0].contiguous(),)
         if self.running and values[self.fields.index("training")]:
@@ -103,14 +135,18 @@ class Several:
 
     def _in_training(self, tensors: tuple[Any, ...], parameters: tuple[Any, ...], momentum: float) -> Tensor:
         """Batch norm with the statistics of the batch; running ones, where they are given, move in place."""
-        output = self._apply((*tensors[:3], None, None), parameters)
-        for squares, old in enumerate(tensors[3:]):
+        _functional._verify_batch_size(tensors[0].shape)  # one cell has no variance: PyTorch's own error
+        points, running = (*tensors[:3], None, None), tensors[3:]
+        if direct(*tensors):  # one look at the cells for all
+            return self._apply(points, parameters, running)
+        output = self._apply(points, parameters)
+        for squares, old in enumerate(running):
             if old is not None:
                 with torch.no_grad():
                     old.copy_(moved_statistic(tensors[0].detach(), old.detach(), momentum, bool(squares)))
         return output
 
-    def _apply(self, tensors: tuple[Any, ...], parameters: tuple[Any, ...]) -> Tensor:
+    def _apply(self, tensors: tuple[Any, ...], parameters: tuple[Any, ...], running: Sequence[Any] = ()) -> Tensor:
         """The value, by the shortest way that the tensors allow."""
         output: Tensor
         if not direct(*tensors):
@@ -118,9 +154,14 @@ class Several:
             return output
         try:
             if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-                output = Eager.apply(self, parameters, *tensors)
+                output = Eager.apply(self, parameters, running, *tensors)
                 return output
-            return in_format_of(tensors[0], self._made(parameters)(*self._arrays(tensors)))
+            op, arrays = self._made(parameters), self._arrays(tensors)
+            if all(old is None for old in running):
+                return in_format_of(tensors[0], op(*arrays))
+            value, moved = normalization.in_training(op, tuple(arrays), self._arrays(running))
+            _move(running, moved)
+            return in_format_of(tensors[0], value)
         except HalfulpError as error:
             raise as_torch_error(error) from None
 
@@ -239,32 +280,44 @@ moved_statistic: Any = define(
 )
 
 
+def _move(running: Sequence[Any], moved: Sequence[Any]) -> None:
+    """Running statistics get their new values."""
+    for old, new in zip(running, moved, strict=True):
+        if old is not None:
+            old.detach().copy_(as_tensor(new))
+
+
 class Eager(_base):  # type: ignore[misc]
-    """The direct way with a gradient: keeps the record's own pullback."""
+    """The direct way with a gradient: keeps the record's own pullback; running statistics of a batch norm move."""
 
     @staticmethod
-    def forward(ctx: Any, family: Several, parameters: tuple[Any, ...], *points: Any) -> Tensor:
+    def forward(ctx: Any, family: Several, parameters: tuple[Any, ...], running: Any, *points: Any) -> Tensor:
         ctx.family, ctx.parameters = family, parameters
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*points)
-        wanted = tuple(ctx.needs_input_grad[2:])
-        op = family._made(parameters)
+        wanted = tuple(ctx.needs_input_grad[3:])
+        op, arrays = family._made(parameters), tuple(family._arrays(points))
         with lent():  # PyTorch tells in the backward pass whether they were changed in place
-            output, ctx.pullback = wanted_vjp(op, tuple(family._arrays(points)), wanted)
+            if all(old is None for old in running):
+                output, ctx.pullback = wanted_vjp(op, arrays, wanted)
+            else:
+                told = normalization.vjp_in_training(op, arrays, family._arrays(running), wanted)
+                output, ctx.pullback, moved = told
+                _move(running, moved)
         return in_format_of(points[0], output)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor | None) -> Any:
         family, points = ctx.family, ctx.saved_tensors  # reading them tells whether an input was changed in place
         if g is None:
-            return (None,) * (2 + family.count)
+            return (None,) * (3 + family.count)
         batched = torch._C._functorch.is_legacy_batchedtensor(g)
         if direct(g) and not batched and not torch.is_grad_enabled():
             found = ctx.pullback(as_array(family.name, g))
             pairs = zip(points, found, strict=True)
-            return None, None, *(None if c is None else in_format_of(point, c) for point, c in pairs)
-        context = Context(points, ctx.parameters, ctx.needs_input_grad[2:])
-        return None, None, *family._value_backward(context, g)
+            return None, None, None, *(None if c is None else in_format_of(point, c) for point, c in pairs)
+        context = Context(points, ctx.parameters, ctx.needs_input_grad[3:])
+        return None, None, None, *family._value_backward(context, g)
 
 
 class SeveralCalculus(TorchArithmetic):

@@ -132,6 +132,17 @@ _SEVERAL: dict[str, Callable[..., Any]] = {
     "log": torch.log,
     "sqrt": torch.sqrt,
     "erf": torch.erf,
+    "hardsigmoid": F.hardsigmoid,
+    "hardtanh": F.hardtanh,
+    "relu6": F.relu6,
+    "abs": torch.abs,
+    "expm1": lambda x: torch.exp(x) - 1,
+    "log1p": lambda x: torch.log(1 + x),
+    "rsqrt": torch.rsqrt,
+    "reciprocal": torch.reciprocal,
+    "global_lp_pool": lambda x, ndim, p, keepdims: torch.linalg.vector_norm(x, p, list(range(-ndim, 0)), keepdims),
+    "unfold": lambda x, kernel, dilation, padding, stride: F.unfold(x, kernel, dilation, padding, stride),
+    "fold": lambda x, size, kernel, dilation, padding, stride: F.fold(x, size, kernel, dilation, padding, stride),
 }
 
 

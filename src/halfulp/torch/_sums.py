@@ -25,6 +25,8 @@ def summed_to(tensor: Tensor, shape: Any) -> Tensor:
         return tensor
     repeated = [i for i in range(tensor.dim()) if i < lead or (shape[i - lead] == 1 and tensor.shape[i] != 1)]
     kept = [i for i in range(tensor.dim()) if i not in repeated]
+    if tensor.numel() == 0:  # a sum of nothing
+        return tensor.new_zeros(shape)
     cells = tensor.permute(*kept, *repeated).reshape(1, _count(shape), -1)
     total: Tensor = channel_sum(cells)
     return total.reshape(shape)

@@ -98,6 +98,13 @@ def as_tensor(array: Any) -> Tensor:
     return torch.from_numpy(array)
 
 
+def cast_to(tensor: Any, dtype: torch.dtype) -> Any:
+    """What autocast makes of an operand: floats of another type are cast, but not float64."""
+    if tensor is None or not tensor.is_floating_point() or tensor.dtype is torch.float64:
+        return tensor
+    return tensor.to(dtype)
+
+
 def memory_format(like: Tensor) -> torch.memory_format:
     """The format of an output for an input like this: channels last if the input is, else contiguous, as PyTorch."""
     if like.is_contiguous():

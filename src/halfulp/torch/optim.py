@@ -22,6 +22,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,9 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 _torch: Any = torch  # the operations on lists of tensors are not typed
 _Optimizer: Any = torch.optim.Optimizer
+_WAYS = ("foreach", "fused")
+"""Arguments of PyTorch's optimizers that choose an implementation: taken, and without effect on the bits."""
+_NOT_HERE = ("differentiable", "capturable")
 
 
 class _Sequenced(_Optimizer):  # type: ignore[misc]
@@ -47,6 +52,25 @@ class _Sequenced(_Optimizer):  # type: ignore[misc]
                 if not isinstance(number, bool) and not (math.isfinite(number) and number >= 0):
                     self._refuse(f"{name}={value!r}", "must be finite and >= 0")
         super().__init__(params, defaults)
+
+    def _check_ways(self, ways: dict[str, Any]) -> None:
+        """PyTorch's further arguments: a step is the same sequence for all of them, or they are refused."""
+        for name, value in ways.items():
+            if name in _NOT_HERE:
+                if value:
+                    self._refuse(f"{name}={value!r}", "steps are not recorded for autograd or CUDA graphs")
+            elif name not in _WAYS:
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """A state that was saved by this optimizer or by PyTorch's; moments keep the type that they were saved in."""
+        super().load_state_dict(state_dict)
+        saved = [i for group in state_dict["param_groups"] for i in group["params"]]
+        ours = [p for group in self.param_groups for p in group["params"]]
+        for number, p in zip(saved, ours, strict=True):
+            for name, value in state_dict["state"].get(number, {}).items():
+                if isinstance(value, Tensor) and value.is_floating_point() and value.shape == p.shape:
+                    self.state[p][name] = torch.empty_like(p, dtype=self._wide(p)).copy_(value)
 
     def _refuse(self, argument: str, rule: str) -> None:
         raise as_torch_error(PolicyError(f"optim.{type(self).__name__}", argument, rule, "B6"))
@@ -90,6 +114,10 @@ class _Sequenced(_Optimizer):  # type: ignore[misc]
                 "parameters and gradients must be dense and real",
                 "B6",
             )
+        return self._wide(parameter)
+
+    @staticmethod
+    def _wide(parameter: Tensor) -> torch.dtype:
         return torch.float64 if parameter.dtype is torch.float64 else torch.float32
 
     @abstractmethod
@@ -176,7 +204,9 @@ class SGD(_Sequenced):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        **ways: Any,
     ) -> None:
+        self._check_ways(ways)
         if nesterov and (momentum == 0 or dampening != 0):
             self._refuse("nesterov=True", "takes a momentum > 0 and no dampening, as in PyTorch")
         defaults = {
@@ -212,6 +242,11 @@ class SGD(_Sequenced):
         _torch._foreach_sub_(params, _torch._foreach_mul(gradients, float(group["lr"])))
 
 
+def _powers(betas: tuple[float, float], steps: int) -> tuple[float, ...]:
+    """The powers after so many steps, of which a state of PyTorch's optimizer keeps only the number."""
+    return tuple(reduce(mul, [beta] * steps, 1.0) for beta in betas)
+
+
 class Adam(_Sequenced):
     """``torch.optim.Adam``, with ``amsgrad``; :class:`AdamW` decays the weights apart from the gradient.
 
@@ -234,8 +269,6 @@ class Adam(_Sequenced):
     0.5
     """
 
-    _decoupled = False
-
     def __init__(
         self,
         params: Any,
@@ -246,7 +279,10 @@ class Adam(_Sequenced):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        decoupled_weight_decay: bool = False,
+        **ways: Any,
     ) -> None:
+        self._check_ways(ways)
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             self._refuse(f"betas={betas!r}", "must be two numbers in [0, 1)")
         defaults = {
@@ -256,21 +292,24 @@ class Adam(_Sequenced):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, defaults)
 
     def _prepare(self, group: dict[str, Any], state: dict[str, Any], like: Tensor) -> tuple[Any, list[Tensor]]:
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if group["amsgrad"] else 2]
-        if not state:
-            state["powers"] = (1.0, 1.0)  # kept, because no power function is the same everywhere
-            state.update({name: torch.zeros_like(like) for name in names})
+        if "powers" not in state:  # kept, because no power function is the same everywhere
+            state["powers"] = _powers(group["betas"], int(state.get("step", 0)))
+        for name in names:
+            if name not in state:
+                state[name] = torch.zeros_like(like)
         state["powers"] = tuple(power * beta for power, beta in zip(state["powers"], group["betas"], strict=True))
         return state["powers"], [state[name] for name in names]
 
     def _sequence(self, group: dict[str, Any], scalars: Any, params: Any, gradients: Any, *buffers: Any) -> None:
         lr, (beta1, beta2) = float(group["lr"]), group["betas"]
         means, squares, *largest = buffers
-        if self._decoupled:
+        if group["decoupled_weight_decay"]:
             _torch._foreach_mul_(params, 1.0 - lr * group["weight_decay"])
         elif group["weight_decay"]:
             gradients = _plus(gradients, params, group["weight_decay"])
@@ -302,8 +341,6 @@ class AdamW(Adam):
     1.5
     """
 
-    _decoupled = True
-
     def __init__(
         self,
         params: Any,
@@ -314,5 +351,7 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
+        **ways: Any,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        ways = {"maximize": maximize, "decoupled_weight_decay": True, **ways}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **ways)

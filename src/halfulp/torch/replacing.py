@@ -81,7 +81,10 @@ _FUNCTION_OF = {
     "Dropout3d": "dropout3d",
 }
 """A module of PyTorch -> the function that its forward calls; it is ours once that function is."""
-_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList")
+_CONTAINERS = (
+    *("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList"),
+    "DataParallel",  # on the CPU it calls its module
+)
 
 
 def replace(
