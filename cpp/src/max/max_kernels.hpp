@@ -41,6 +41,8 @@ struct WindowRun {
   std::int64_t from_step = 0;
   std::int64_t to_step = 0;
   std::int64_t pair_step = 0;
+  int stride = 1;  // 1 or 2
+  int window = 2;  // 2 or 3 cells
   std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
   std::int16_t infinity = 0;
   int fresh = 0;  // how many of the first taps of a row are not among those of the next; 0 if all
@@ -86,12 +88,12 @@ struct MaxRowKernels {
   // Splits rows by the items' index modulo two or three.
   Contents (*deinterleave2)(const void* source, void* const* targets, const RowRun& rows);
   Contents (*deinterleave3)(const void* source, void* const* targets, const RowRun& rows);
-  Windows windows[2][2];  // [stride - 1][cells - 2]
-  // The same of (cell & keep) ^ flip, which is also what is stored. Null for integers.
-  Windows changed[2][2];
+  // Of floats, windows of (cell & keep) ^ flip, which is also what is stored. Null for one and two bytes in the
+  // widest vectors.
+  Windows windows;
   // Changed: of (cell & keep) ^ flip; of i16, of its sortable key as a half type with this infinity, where a NaN or -0
   // counts as NaN. Outputs are cells again. Null for other integers.
-  ColumnWindows columns_first[2][2], changed_columns_first[2][2];
+  ColumnWindows columns_first, changed_columns_first;
   bool stages_changed = false;  // whether large results of the changed ones are quicker through a band of outputs
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
   // may be written up to a whole vector. [last]: the last of equal ones.
@@ -116,7 +118,7 @@ struct MaxPairKernels {
   Fold fold[2];  // clean and absent
   // The same with no element written past the rows; integers go to bytes, which must hold them.
   Fold fold_exact[2];
-  PairWindows windows[2][2];  // [stride - 1][cells - 2]; an integer is the number of the tap
+  PairWindows windows;  // an integer is the number of the tap
 };
 
 // Bits of a half type as sortable keys, which are integers in the order of the numbers, and back.

@@ -50,7 +50,7 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
       loader_(shape_, type, 0) {
   const auto compared = static_cast<int>(type.compared);
   inner_ = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);
-  const MaxKernels& narrow = select_max_kernels(inner_ * type.item);
+  const MaxKernels& narrow = select_max_kernels(type.item < 4 ? 0 : inner_ * type.item);
   window_kernels_ = &narrow.rows[compared];
   if (payload != Payload::none) {
     const bool tangent = payload == Payload::tangent;
@@ -169,27 +169,26 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
   const char* const cells = x + begin_ * step;
   WindowRun run{end_ - begin_, axis_.size, axis_.before, axis_.output, step / type_.item, shape_.pitch};
   run.flip = type_.flip;
-  const auto stride = axis_.stride - 1, kernel = axis_.kernel - 2;
+  run.stride = static_cast<int>(axis_.stride);
+  run.window = static_cast<int>(axis_.kernel);
   if (change != nullptr) {
     run.keep = change->keep;
     run.flip = change->flip;
-    run.infinity = change->infinity;
-    return window_kernels_->changed[stride][kernel](cells, made_, run);
   }
-  if (payload_ == Payload::none) return window_kernels_->windows[stride][kernel](cells, made_, run);
+  if (payload_ == Payload::none) return window_kernels_->windows(cells, made_, run);
   const char* tangents = nullptr;
   if (payload_ == Payload::tangent) {
     const Index beside = row_step(plane.tangent, row_axis);
     tangents = tangent + begin_ * beside;
     run.pair_step = beside / type_.item;
   }
-  return pair_windows_->windows[stride][kernel](cells, tangents, made_, made_pairs_, run);
+  return pair_windows_->windows(cells, tangents, made_, made_pairs_, run);
 }
 
 bool RowBand::takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
-  const auto& kernels = change == nullptr ? kernels_.columns_first : kernels_.changed_columns_first;
+  const auto kernel = change == nullptr ? kernels_.columns_first : kernels_.changed_columns_first;
   return rule_ == MaxRule::clean && payload_ == Payload::none && inner_ * type_.item >= 32 &&
-         kernels[0][0] != nullptr && small_windows(plane, row_axis);
+         kernel != nullptr && small_windows(plane, row_axis);
 }
 
 Contents RowBand::columns_first(const void* const* taps, int count, void* out, WindowRun run) {
@@ -197,15 +196,16 @@ Contents RowBand::columns_first(const void* const* taps, int count, void* out, W
   run.before = axis_.before;
   run.outputs = axis_.output;
   run.flip = type_.flip;
-  const auto stride = axis_.stride - 1, kernel = axis_.kernel - 2;
+  run.stride = static_cast<int>(axis_.stride);
+  run.window = static_cast<int>(axis_.kernel);
   // Whole vectors past the caches may be narrow ones.
   const Index fitting = run.stream && axis_.output * type_.item % 64 != 0 ? 32 : inner_ * type_.item;
   const MaxRowKernels& kernels = select_max_kernels(fitting).rows[static_cast<int>(type_.compared)];
-  if (change == nullptr) return kernels.columns_first[stride][kernel](taps, count, values_.data(), out, run);
+  if (change == nullptr) return kernels.columns_first(taps, count, values_.data(), out, run);
   run.keep = change->keep;
   run.flip = change->flip;
   run.infinity = change->infinity;
-  return kernels.changed_columns_first[stride][kernel](taps, count, values_.data(), out, run);
+  return kernels.changed_columns_first(taps, count, values_.data(), out, run);
 }
 
 bool RowBand::streams(const char* out) const noexcept {

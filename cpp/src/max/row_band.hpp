@@ -36,7 +36,7 @@ class RowBand {
   // Whether small windows of values can be taken of changed cells.
   bool changes(const MaxPlane& plane, int row_axis) const noexcept {
     if (type_.is_number()) return payload_ == Payload::none && small_windows(plane, row_axis);
-    return type_.compared == Compared::i16 && kernels_.changed_columns_first[0][0] != nullptr &&
+    return type_.compared == Compared::i16 && kernels_.changed_columns_first != nullptr &&
            takes_columns_first(plane, row_axis);
   }
 

@@ -154,20 +154,20 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
   for (int64_t r = first; r < stop; ++r) {
     const Columns<C, Kind, Taps> columns(taps, count, r * run.from_step, change);
     C* const target = out + r * run.to_step;
-    const auto one_or_padding = [&](int64_t cell) {
-      return cell < 0 || cell >= run.cells ? padding : columns.one(cell, ends);
-    };
     const auto single = [&](int64_t o) {
-      V best = one_or_padding(Stride * o - run.before);
-      for (int t = 1; t < Count; ++t) best = max_first(best, one_or_padding(Stride * o - run.before + t));
+      const int64_t start = Stride * o - run.before, stop = start + Count < run.cells ? start + Count : run.cells;
+      V best = padding;
+      for (int64_t cell = start > 0 ? start : 0; cell < stop; ++cell) best = max_first(best, columns.one(cell, ends));
       store_first<C>(target + o, change.original(best), 1);
     };
     // What comes before the block of output o: its last lanes count.
     const auto before = [&](int64_t o) {
-      if constexpr (back == 0) return padding;
-      const V last = one_or_padding(block(o) - 1);
-      if constexpr (back == 1) return last;
-      else return with_last_of(one_or_padding(block(o) - 2), last, lane_sequence<V>{});
+      V last = padding, lanes = padding;
+      for (int64_t cell = block(o) > back ? block(o) - back : 0; cell < block(o); ++cell) {
+        lanes = last;
+        last = columns.one(cell, ends);
+      }
+      return with_last_of(lanes, last, lane_sequence<V>{});
     };
     const auto windows = [&](int64_t o, V& previous) {
       const int64_t cell = block(o);
@@ -189,40 +189,42 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
       }
       return change.original(best);
     };
-    for (int64_t o = 0; o < begin; ++o) single(o);
-    V previous = before(begin);
-    for (int64_t next = begin; next < end; next += wide) {
-      const int64_t o = next + wide > end ? end - wide : next;
-      if (o < next && block(o) < wide) previous = before(o);
-      else if (o < next) previous = columns.template at<0>(block(o) - wide, 0, ends);
-      const V maxima = windows(o, previous);
-      if (run.stream && o == next) stream(target + o, maxima);
-      else store(target + o, maxima);
+    for (int64_t o = begin > 0 ? 0 : end; o < run.outputs; o = o + 1 == begin ? end : o + 1) single(o);
+    bool streams = run.stream;
+    for (int64_t o = begin; o < end; streams = false) {  // whole vectors, then one that ends at the last window
+      if (o + wide > end) o = end - wide;
+      V previous = before(o);
+      for (; o + wide <= end; o += wide) {
+        const V maxima = windows(o, previous);
+        if (streams) stream(target + o, maxima);
+        else store(target + o, maxima);
+      }
     }
-    for (int64_t o = end; o < run.outputs; ++o) single(o);
   }
   range.join(ends);
   seen.join(range);
 }
 
+// Windows as high as they are wide have code of their own, but for rows at the ends.
 template <class C, int Stride, int Count, Change Kind>
-Contents columns_first(const void* const* taps, int count, void*, void* out, const WindowRun& given) {
+Contents columns_of(const void* const* taps, int count, void* out, const WindowRun& given) {
   const WindowRun run = given;
   RangeOf<C, Kind> range;
   C* const target = static_cast<C*>(out);
-  if (count != Count) {
-    if (count == 2) column_rows<C, Stride, Count, Kind, 2, 2>(taps, count, target, run, 0, run.rows, range);
-    else column_rows<C, Stride, Count, Kind, 0, 0>(taps, count, target, run, 0, run.rows, range);
-    return range.found(run.infinity);
-  }
-  int64_t first = 0;
   // The taps that the next row has as well need not be looked at.
-  if constexpr ((Kind == Change::none || Kind == Change::keys) && Stride < Count) {
-    if (run.fresh > 0 && run.fresh <= Stride) first = run.rows - 1;
-    column_rows<C, Stride, Count, Kind, Count, Stride>(taps, count, target, run, 0, first, range);
-  }
-  column_rows<C, Stride, Count, Kind, Count, Count>(taps, count, target, run, first, run.rows, range);
+  constexpr bool watches = !std::is_same_v<decltype(range), NoRange<C>> && Stride < Count;
+  int64_t first = count == Count ? run.rows : 0;
+  if (watches && first > 0) first = run.fresh > 0 && run.fresh <= Stride ? run.rows - 1 : 0;
+  if (first > 0)
+    column_rows<C, Stride, Count, Kind, Count, watches ? Stride : Count>(taps, count, target, run, 0, first, range);
+  if (first < run.rows) column_rows<C, Stride, Count, Kind, 0, 0>(taps, count, target, run, first, run.rows, range);
   return range.found(run.infinity);
+}
+
+template <class C, Change Kind>
+Contents columns_first(const void* const* taps, int count, void*, void* out, const WindowRun& run) {
+  const auto kernel = with_sizes(run, [](auto stride, auto cells) { return columns_of<C, stride, cells, Kind>; });
+  return kernel(taps, count, out, run);
 }
 
 }  // namespace

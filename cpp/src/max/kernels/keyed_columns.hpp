@@ -8,7 +8,6 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-template <int Stride, int Count>
 class KeyedColumns {
  public:
   using C = std::int16_t;
@@ -33,12 +32,14 @@ class KeyedColumns {
     store_first<C>(folded_ + rest, folded_at<Taps>(taps, count, offset + rest, n - rest), n - rest);
   }
 
+  template <int Stride, int Count>
   void windows(C* out) const {
-    int64_t o = 0;
-    for (; o + kWide <= run_.outputs; o += kWide) store(out + o, window_at(o));
-    if (o == run_.outputs) return;
-    if (run_.outputs >= kWide) store(out + run_.outputs - kWide, window_at(run_.outputs - kWide));
-    else store_first<C>(out, window_at(0), run_.outputs);
+    const int64_t n = run_.outputs;
+    if (n < kWide) return store_first<C>(out, window_at<Stride, Count>(0), n);
+    for (int64_t next = 0; next < n; next += kWide) {  // the last one overlaps its neighbour
+      const int64_t o = next + kWide > n ? n - kWide : next;
+      store(out + o, window_at<Stride, Count>(o));
+    }
   }
 
   Contents found() const { return range_.found(run_.infinity); }
@@ -59,6 +60,7 @@ class KeyedColumns {
     return v;
   }
 
+  template <int Stride, int Count>
   V window_at(int64_t o) const {
     const C* const cells = folded_ + Stride * o - run_.before;
     V best;
@@ -80,15 +82,17 @@ class KeyedColumns {
   KeyRange range_;
 };
 
-template <int Stride, int Count>
-Contents keyed_columns(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run) {
-  KeyedColumns<Stride, Count> kernel(scratch, run);
+[[maybe_unused]] Contents keyed_columns(const void* const* taps, int count, void* scratch, void* out,
+                                        const WindowRun& run) {
+  KeyedColumns kernel(scratch, run);
+  const int64_t ahead = run.from_step < 2 * run.cells ? run.from_step : 2 * run.cells;
   for (int64_t r = 0; r < run.rows; ++r) {
     const int64_t offset = r * run.from_step;
-    prefetch_row(static_cast<const std::int16_t*>(taps[count - 1]) + offset, Stride * run.cells);
-    if (count == 3) kernel.template fold<3>(taps, count, offset);
-    else kernel.template fold<0>(taps, count, offset);
-    kernel.windows(static_cast<std::int16_t*>(out) + r * run.to_step);
+    prefetch_row(static_cast<const std::int16_t*>(taps[count - 1]) + offset, ahead);
+    if (count == 3) kernel.fold<3>(taps, count, offset);
+    else kernel.fold<0>(taps, count, offset);
+    auto* const target = static_cast<std::int16_t*>(out) + r * run.to_step;
+    with_sizes(run, [&](auto stride, auto cells) { kernel.windows<stride, cells>(target); });
   }
   return kernel.found();
 }

@@ -130,7 +130,8 @@ void slide(const void* suffix, const void* rows, void* out, const SlideRun& run)
            run.items - i - (count - 1) * lanes);
     i += count * lanes;
   };
-  while (run.items - i > 3 * lanes) some(slide_some<C, Rule, Last, 4>, 4);
+  if constexpr (Rule == MaxRule::clean)
+    while (run.items - i > 3 * lanes) some(slide_some<C, Rule, Last, 4>, 4);
   while (run.items > i) some(slide_some<C, Rule, Last, 1>, 1);
 }
 
@@ -401,29 +402,6 @@ void from_keys(std::int16_t* keys, int64_t n, std::int16_t flip) {
   for (; i < n; ++i) keys[i] = static_cast<std::int16_t>(sortable_key(keys[i]) ^ flip);
 }
 
-template <class C, Change Kind>
-constexpr void set_windows(Windows (&table)[2][2]) {
-  table[0][0] = windows<C, 1, 2, Kind>;
-  table[0][1] = windows<C, 1, 3, Kind>;
-  table[1][0] = windows<C, 2, 2, Kind>;
-  table[1][1] = windows<C, 2, 3, Kind>;
-}
-
-template <class C, Change Kind>
-constexpr void set_columns_first(ColumnWindows (&table)[2][2]) {
-  table[0][0] = columns_first<C, 1, 2, Kind>;
-  table[0][1] = columns_first<C, 1, 3, Kind>;
-  table[1][0] = columns_first<C, 2, 2, Kind>;
-  table[1][1] = columns_first<C, 2, 3, Kind>;
-}
-
-[[maybe_unused]] constexpr void set_keyed_columns(ColumnWindows (&table)[2][2]) {
-  table[0][0] = keyed_columns<1, 2>;
-  table[0][1] = keyed_columns<1, 3>;
-  table[1][0] = keyed_columns<2, 2>;
-  table[1][1] = keyed_columns<2, 3>;
-}
-
 // One rule serves integers, which have no NaN, and one order of equal ones, which cannot be told apart.
 template <class C, MaxRule Rule>
 constexpr void set_rule(MaxRowKernels& table) {
@@ -448,18 +426,17 @@ constexpr MaxRowKernels row_kernels() {
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
-  // Of eight bytes, nothing is to be gained by leaving cells as they are.
-  constexpr Change change = !number ? Change::order : sizeof(C) == 4 ? Change::none : Change::bits;
+  constexpr Change change = number ? Change::bits : Change::order;
   // Doubles are quicker in two passes, which stream whole bands.
-  if constexpr (sizeof(C) == 4 ? number : sizeof(C) <= 2) set_columns_first<C, change>(table.columns_first);
+  if constexpr (sizeof(C) == 4 ? number : sizeof(C) <= 2)
+    table.columns_first = columns_first<C, number ? Change::none : change>;
   if constexpr (std::is_same_v<C, std::int16_t>) {
-    if constexpr (kLanes<C> <= 8) set_columns_first<C, Change::keys>(table.changed_columns_first);
-    else set_keyed_columns(table.changed_columns_first);
+    if constexpr (kLanes<C> <= 8) table.changed_columns_first = columns_first<C, Change::keys>;
+    else table.changed_columns_first = keyed_columns;
     table.stages_changed = kLanes<C> > 8;
   }
-  if constexpr (number && sizeof(C) == 4) set_columns_first<C, Change::bits>(table.changed_columns_first);
-  set_windows<C, change>(table.windows);
-  if constexpr (number) set_windows<C, Change::bits>(table.changed);
+  if constexpr (number && sizeof(C) == 4) table.changed_columns_first = columns_first<C, Change::bits>;
+  if constexpr (sizeof(C) >= 4 || kVectorBytes <= 32) table.windows = windows<C, change>;
   table.fours[0] = fours<C, false>;
   table.fours[1] = fours<C, number>;
   if constexpr (sizeof(C) >= 4) table.sixteens = sixteens<C>;
@@ -469,11 +446,9 @@ constexpr MaxRowKernels row_kernels() {
 
 template <class C, class P>
 constexpr MaxPairKernels pair_kernels() {
-  constexpr Change none = Change::none;
   return {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::absent, false>},
           {fold_pair<C, P, MaxRule::clean, true>, fold_pair<C, P, MaxRule::absent, true>},
-          {{pair_windows<C, P, 1, 2, none>, pair_windows<C, P, 1, 3, none>},
-           {pair_windows<C, P, 2, 2, none>, pair_windows<C, P, 2, 3, none>}}};
+          pair_windows<C, P, Change::none>};
 }
 
 }  // namespace

@@ -65,6 +65,16 @@ class CellChange {
   Bits keep_, flip_, sign_ = 0;
 };
 
+// what(stride, cells) with those of the run as constants.
+template <class What>
+inline auto with_sizes(const WindowRun& run, What&& what) {
+  constexpr std::integral_constant<int, 1> one;
+  constexpr std::integral_constant<int, 2> two;
+  constexpr std::integral_constant<int, 3> three;
+  if (run.stride == 1) return run.window == 2 ? what(one, two) : what(one, three);
+  return run.window == 2 ? what(two, two) : what(two, three);
+}
+
 // The outputs whose windows lie within a row: [begin, end).
 struct Inner {
   int64_t begin, end;
@@ -88,18 +98,13 @@ class WindowFold {
 
   explicit WindowFold(const WindowRun& run) : change_(run) {}
 
-  // Outputs whose first window starts at `cells`; reads no cell beyond the last window. AtEnd: nobody else looks at the
+  // Outputs whose first window starts at `cells`; reads no cell beyond the last window. The next vector looks at the
   // last cells.
-  template <bool AtEnd>
   void vector(const C* cells, const P* tangents, C* out, P* payloads) {
     std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
     Phases<V, C> x;
     x.load(cells);
     watch_.see(x.low, Stride == 2 ? x.high : x.low);
-    if constexpr (AtEnd) {
-      if constexpr (Stride == 1) watch_.see(x.template tap<Count - 1>(cells));
-      else if constexpr (Count == 3) watch_.see(x.later_high(cells));
-    }
     if constexpr (kTangents) payload.load(tangents);
     V best = change_(x.template tap<0>(cells));
     Payload pair{};
@@ -110,6 +115,9 @@ class WindowFold {
     store(out, Stride == 2 ? in_order(best) : best);
     if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
   }
+
+  // For the last vector of a row.
+  void see_last(const C* cells) { watch_.see(load<C, Bytes>(cells + Stride * (kWide - 1) + Count - kWide)); }
 
   // One output, cut where its window meets padding; `first` is its first cell.
   void one(const C* row, const P* tangents, int64_t first, int64_t cells, C* out, P* payload) {
@@ -179,42 +187,46 @@ Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, cons
     const auto one = [&](int64_t o) {
       fold.one(row, beside, Stride * o - run.before, run.cells, target + o, Fold::kPaired ? payload + o : nullptr);
     };
-    const auto vector = [&](int64_t o, auto at_end) {
-      const int64_t first = Stride * o - run.before;
-      fold.template vector<decltype(at_end)::value>(row + first, Fold::kTangents ? beside + first : nullptr,
-                                                    target + o, Fold::kPaired ? payload + o : nullptr);
-    };
     prefetch_row(row, run.cells);
     if constexpr (Fold::kTangents) prefetch_row(beside, run.cells);
-    for (int64_t o = 0; o < inner.begin; ++o) one(o);
-    if (inner.end > inner.begin) {
-      for (int64_t o = inner.begin; o < inner.end - wide; o += wide) vector(o, std::false_type{});
-      vector(inner.end - wide, std::true_type{});  // overlaps its neighbour
+    for (int64_t next = inner.begin; next < inner.end; next += wide) {  // the last one overlaps its neighbour
+      const int64_t o = next + wide > inner.end ? inner.end - wide : next, first = Stride * o - run.before;
+      fold.vector(row + first, Fold::kTangents ? beside + first : nullptr, target + o,
+                  Fold::kPaired ? payload + o : nullptr);
     }
-    for (int64_t o = inner.end; o < run.outputs; ++o) one(o);
+    if (inner.end > inner.begin) fold.see_last(row + Stride * (inner.end - wide) - run.before);
+    for (int64_t o = inner.begin > 0 ? 0 : inner.end; o < run.outputs; o = o + 1 == inner.begin ? inner.end : o + 1)
+      one(o);
   }
   return fold.found();
 }
 
 // Vectors of the widest registers. Rows that do not fill them go to the kernels of a narrower instruction set, and the
-// narrowest of those have a half as well: see `select_max_kernels(bytes)`.
+// narrowest of those have a half as well: see `select_max_kernels(bytes)`. Values of short types are here only if their
+// rows are shorter than that, or their windows high; of eight bytes, fewer outputs than a vector has go one by one.
 template <class C, class P, int Stride, int Count, Change Kind>
-Contents pair_windows(const void* source, const void* tangents, void* out, void* payloads, const WindowRun& given) {
+Contents windows_of(const void* source, const void* tangents, void* out, void* payloads, const WindowRun& given) {
   const WindowRun run = given;
   const Inner inner(run, Stride, Count);
   const auto with = [&](auto kernel) {
     return kernel(static_cast<const C*>(source), static_cast<const P*>(tangents), static_cast<C*>(out),
                   static_cast<P*>(payloads), run, inner);
   };
-  if constexpr (kVectorBytes == 32)
-    if ((inner.end - inner.begin) * static_cast<int64_t>(sizeof(C)) < 32)
+  if constexpr (kVectorBytes == 32 && sizeof(C) < 8)
+    if (sizeof(C) < 4 || (inner.end - inner.begin) * static_cast<int64_t>(sizeof(C)) < 32)
       return with(fold_rows<C, P, Stride, Count, Kind, 16>);
-  return with(fold_rows<C, P, Stride, Count, Kind, kVectorBytes>);
+  if constexpr (kVectorBytes <= 16 || sizeof(C) >= 4) return with(fold_rows<C, P, Stride, Count, Kind, kVectorBytes>);
 }
 
-template <class C, int Stride, int Count, Change Kind>
+template <class C, class P, Change Kind>
+Contents pair_windows(const void* source, const void* tangents, void* out, void* payloads, const WindowRun& run) {
+  const auto kernel = with_sizes(run, [](auto stride, auto cells) { return windows_of<C, P, stride, cells, Kind>; });
+  return kernel(source, tangents, out, payloads, run);
+}
+
+template <class C, Change Kind>
 Contents windows(const void* source, void* out, const WindowRun& run) {
-  return pair_windows<C, Nothing, Stride, Count, Kind>(source, nullptr, out, nullptr, run);
+  return pair_windows<C, Nothing, Kind>(source, nullptr, out, nullptr, run);
 }
 
 // Four neighbours at every place of a row that has them: the first step towards large windows.
@@ -227,20 +239,20 @@ Contents fours(const void* source, void* out, const RowRun& rows) {
     const C* const row = static_cast<const C*>(source) + r * rows.from_step;
     C* const target = static_cast<C*>(out) + r * rows.to_step;
     prefetch_row(row, rows.items);
-    const auto fold = [&](int64_t o, auto cells) {
-      const Vector<C> a = cells(o), b = cells(o + 1), c = cells(o + 2), d = cells(o + 3);
+    C some[2 * kLanes<C>] = {};  // a short row, and zeros
+    const C* cells = row;
+    if (places < kLanes<C>) {
+      std::memcpy(some, row, sizeof(C) * static_cast<std::size_t>(rows.items));
+      cells = some;
+    }
+    for (int64_t next = 0; next < places; next += kLanes<C>) {  // the last one overlaps its neighbour
+      const int64_t o = next + kLanes<C> > places && places >= kLanes<C> ? places - kLanes<C> : next;
+      const Vector<C> a = load(cells + o), b = load(cells + o + 1), c = load(cells + o + 2), d = load(cells + o + 3);
       watch.see(a);
       watch.see(d);
       const auto join = later<C, MaxRule::clean, Last, Vector<C>>;
       store(target + o, order(join(join(join(order(a), order(b)), order(c)), order(d))));
-    };
-    const auto whole = [&](int64_t i) { return load(row + i); };
-    if (places < kLanes<C>) {
-      fold(0, [&](int64_t i) { return load_first(row + i, rows.items - i < kLanes<C> ? rows.items - i : kLanes<C>); });
-      continue;
     }
-    for (int64_t o = 0; o + kLanes<C> <= places; o += kLanes<C>) fold(o, whole);
-    if (places % kLanes<C> != 0) fold(places - kLanes<C>, whole);
   }
   return watch.found();
 }
