@@ -185,6 +185,18 @@ def test_small_windows_two_apart_match_the_specification(
         check_case(op, fill(rng, (height, width), dtype), rng)
 
 
+def test_sums_of_53_bits_beside_a_midpoint() -> None:
+    """Nine times a midpoint between two floats, give or take the last bit of a double: exact, with no bit to spare."""
+    rng = np.random.default_rng(5)
+    x = np.zeros((500, 3, 3), np.float32)
+    midpoint = 2 * rng.integers(2**23, 2**24, 500) + 1
+    high = 9 * midpoint // 2**8 * 2**8
+    exponent = np.floor(np.log2(9.0 * midpoint))
+    x[:, 0, 0], x[:, 1, 1] = high, 9 * midpoint - high
+    x[:, 2, 2] = np.where(rng.random(500) < 0.5, -1.0, 1.0) * 2.0 ** (exponent - 52)
+    check_case(hu.AvgPool((3, 3), stride=2), x, rng)
+
+
 LARGE = [
     (hu.AvgPool((3, 3), stride=2, padding=1), (2, 11, 70)),
     (hu.AvgPool((9, 17), stride=1, padding=4), (1, 17, 43)),

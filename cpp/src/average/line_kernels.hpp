@@ -22,6 +22,7 @@ struct SumLine {
   Index divisor;               // a factor of the divisor
   Index leaving, entering;     // rows by which it differs from the line before; both 0: a new sum
   bool padded;                 // every window has a padded zero
+  Index shared, sharing;       // its first rows that are the line before's last, its last that are the next one's first
 };
 
 struct OutputRange {
@@ -82,6 +83,11 @@ struct LineTask {
   Sums row, work, sums;         // scratch, for `batch` lines each
   Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike
   Index batch;
+  // For sums that nothing may be lost of: those of `exact_batch` lines, of the rows that two lines share, and a row of
+  // negative zeros.
+  double *exact, *kept;
+  Index exact_batch;
+  const T* nothing;
   T* unused;  // room for the outputs of a line
   std::int32_t* undecided;
   T (*resolve)(double sum, double low, Index divisor);  // the exact quotient

@@ -12,6 +12,7 @@ constexpr Index kMostRows = 16;   // of a line where they are all added for ever
 constexpr Index kMostCells = 32;  // of a window whose cells are added one by one
 constexpr Index kStageBytes = Index{1} << 12;   // of outputs that are streamed together
 constexpr Index kSlabStageBytes = Index{1} << 16;  // the same where lines share slabs: all that share one
+constexpr Index kMostExactBatch = 32;
 constexpr Index kBatchValues = Index{1} << 10;  // of the rows of sums of a batch: they stay in the first cache
 
 template <class T>
@@ -84,7 +85,7 @@ void WindowLines<T>::list_lines() {
   std::vector<Index> offsets, wider;
   for (std::size_t l = 0; l < lines_.size(); ++l) {
     SumLine& line = lines_[l];
-    line = {0, 0, 0, 0, 0, 1, 0, 0, false};
+    line = {0, 0, 0, 0, 0, 1, 0, 0, false, 0, 0};
     offsets.assign(1, 0);
     auto rest = static_cast<Index>(l);
     for (std::size_t a = layout_.axes.size() - 1; a-- > 0;) {
@@ -95,8 +96,8 @@ void WindowLines<T>::list_lines() {
       line.divisor *= axis.divisor[o];
       line.padded = line.padded || axis.padded[o] != 0;
       wider.clear();
-      for (Index c = 0; c < axis.count[o]; ++c)
-        for (const Index offset : offsets)
+      for (const Index offset : offsets)
+        for (Index c = 0; c < axis.count[o]; ++c)
           wider.push_back((axis.first[o] + c * axis.step) * layout_.in_strides[a] + offset);
       offsets.swap(wider);
       if (a > 0) continue;
@@ -106,6 +107,7 @@ void WindowLines<T>::list_lines() {
     line.row_count = static_cast<Index>(offsets.size());
     line.row = shared ? line.first_slab : static_cast<Index>(rows_.size());
     if (!shared) rows_.insert(rows_.end(), offsets.begin(), offsets.end());
+    if (l > 0) lines_[l - 1].sharing = line.shared = shared_rows(lines_[l - 1], line);
     if (!slides_ || l == 0 || line.row_count == 0 || lines_[l - 1].row_count == 0) continue;
     const SumLine& before = lines_[l - 1];
     if (line.first_slab < before.first_slab || line.end_slab < before.end_slab || line.first_slab >= before.end_slab)
@@ -113,6 +115,15 @@ void WindowLines<T>::list_lines() {
     line.leaving = line.first_slab - before.first_slab;
     line.entering = line.end_slab - before.end_slab;
   }
+}
+
+// How many of the last rows of one line are the first of the next one.
+template <class T>
+Index WindowLines<T>::shared_rows(const SumLine& line, const SumLine& next) const {
+  if (line.row_count > kMostRows || next.row_count == 0) return 0;
+  const Index* const end = rows_.data() + line.row + line.row_count;
+  const Index* const found = std::find(rows_.data() + line.row, end, rows_[static_cast<std::size_t>(next.row)]);
+  return end - found < next.row_count && std::equal(found, end, rows_.data() + next.row) ? end - found : 0;
 }
 
 template <class T>
@@ -329,7 +340,10 @@ void LineWorker<T>::reserve(Index sums) {
   task_.row_pitch = up(task_.reach + kAligned + kLineSlack);
   task_.sums_pitch = up(sums + kLineSlack);
   task_.batch = std::clamp<Index>(kBatchValues / task_.row_pitch, 1, kMostBatch);
-  scratch_.assign((pairs ? 2 : 1) * task_.batch * (2 * task_.row_pitch + task_.sums_pitch), 0.0);
+  constexpr bool exact = std::is_same_v<T, float>;
+  task_.exact_batch = exact ? std::clamp<Index>(kBatchValues / task_.sums_pitch, 1, kMostExactBatch) : 0;
+  const Index exact_values = exact ? task_.row_pitch + task_.exact_batch * task_.sums_pitch : 0;
+  scratch_.assign((pairs ? 2 : 1) * task_.batch * (2 * task_.row_pitch + task_.sums_pitch) + exact_values, 0.0);
   double* free = scratch_.data();
   const auto take = [&](Index pitch) {
     const Index n = pitch * task_.batch;
@@ -340,6 +354,12 @@ void LineWorker<T>::reserve(Index sums) {
   task_.row = take(task_.row_pitch) + (up(task_.margin) - task_.margin);
   task_.work = take(task_.row_pitch);
   task_.sums = take(task_.sums_pitch);
+  if constexpr (exact) {
+    task_.kept = free + (up(task_.margin) - task_.margin);
+    task_.exact = free + task_.row_pitch;
+    nothing_.assign(static_cast<std::size_t>(task_.width + kLineSlack), -0.0f);
+    task_.nothing = nothing_.data();
+  }
   for (Index k = 0; k < task_.batch; ++k) {
     double* row = task_.row.sum + k * task_.row_pitch;
     std::fill_n(row, task_.margin, task_.zero_before);

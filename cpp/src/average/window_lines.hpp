@@ -26,6 +26,7 @@ class WindowLines {
 
   bool suits() const;
   void list_lines();
+  Index shared_rows(const SumLine& line, const SumLine& next) const;
   void list_slab_rows();
   bool dense() const;
   Index lines_per_output() const;
@@ -77,6 +78,7 @@ class LineWorker {
   std::vector<OutputRange> padded_;
   std::vector<typename LineTask<T>::Run> runs_;
   RowBuffer<double> scratch_;
+  std::vector<T> nothing_;
   std::vector<std::int32_t> undecided_;
   std::vector<T> unused_;
   PreparedDivisor last_divisor_;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
 constexpr Index kMagnitudes = Index{1} << 11;    // of a block of magnitudes, while those of the next are on their way
-constexpr Index kBlockWidth = kBlockLanes;       // sums of a line: they stay in the first cache
+constexpr Index kBlockWidth = Index{1} << 12;    // sources of a line, whose sums stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
@@ -30,18 +30,18 @@ struct Blocking {
   Index sources;                  // of one block, roughly
 };
 
-Blocking blocking_of(const WindowLayout& layout, Index block_sources) {
+Blocking blocking_of(const WindowLayout& layout, Index block_sources, Index block_width) {
   const SumAxis& first = *layout.axes.front();
   const SumAxis& last = *layout.axes.back();
   const Index outputs = std::max<Index>(1, first.outputs());
   Index middle = 1;
   for (std::size_t a = 1; a + 1 < layout.axes.size(); ++a) middle *= std::max<Index>(1, layout.axes[a]->sources);
   Blocking b{};
-  b.lane_step = std::min(layout.lanes, kBlockWidth);
+  b.lane_step = std::min(layout.lanes, kBlockLanes);
   b.lane_count = ceil_div(layout.lanes, b.lane_step);
   const Index last_outputs = std::max<Index>(1, last.outputs());
   const Index last_width = std::max<Index>(1, std::max(last.sources, last_outputs)) * b.lane_step;
-  b.last_count = std::min(last_outputs, ceil_div(last_width, kBlockWidth));
+  b.last_count = std::min(last_outputs, ceil_div(last_width, block_width));
   b.last_step = ceil_div(last_outputs, b.last_count);
   b.last_count = ceil_div(last_outputs, b.last_step);
   const Index slab = std::max<Index>(1, middle * last_width / b.last_count);
@@ -124,7 +124,9 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
   }
   const bool stream = std::max(in.count(), out.count()) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
   const WindowLines<T> lines(plan, layout, stream);
-  const Blocking b = blocking_of(layout, magnitudes ? kMagnitudes : kBlockSources);
+  // Several lanes are summed window by window, which needs no row of sums.
+  const Index block_width = lines.applies() && layout.lanes > 1 ? kBlockSources : kBlockWidth;
+  const Blocking b = blocking_of(layout, magnitudes ? kMagnitudes : kBlockSources, block_width);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
@@ -135,7 +137,9 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
     EngineTally tally;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
-      const Index group = item / blocks, first = item % blocks / b.last_count, last = item % b.last_count;
+      // Ranges of the last axis change rarely: there is much to prepare for each.
+      const Index last = item / (groups * b.first_count), rest = item % (groups * b.first_count);
+      const Index group = rest / b.first_count, first = rest % b.first_count;
       const Index plane = group / b.lane_count, lane = group % b.lane_count * b.lane_step;
       const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),

@@ -1,6 +1,7 @@
 // Lines of averages: rows added, sums along them, quotients. See line_kernels.hpp.
 #include "average/line_kernels.hpp"
 
+#include "average/kernels/exact_lines.hpp"
 #include "average/kernels/half_lines.hpp"
 #include "average/kernels/line_along.hpp"
 #include "average/kernels/line_direct.hpp"
@@ -375,7 +376,9 @@ LineContents sum_lines(const LineTask<T>& task) {
   const T* source = task.source + task.column;
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
   Index before = 0;  // where the row of sums of the line before is
-  for (Index l = 0; l < task.line_count; ++l) {
+  Index first = 0;
+  if constexpr (std::is_same_v<T, float>) first = sum_exact_lines(task);
+  for (Index l = first; l < task.line_count; ++l) {
     const SumLine& line = task.lines[l];
     T* out = task.out + line.out;
     if (line.row_count == 0) {

@@ -1,0 +1,252 @@
+// float32, windows of two or three neighbours two apart: sums in float64, of which the processor's inexact flag tells
+// that none was rounded. No magnitudes are taken, and what neighbouring lines share is added once. A batch of lines is
+// summed before any of it is divided, since quotients are rounded.
+#include "average/kernels/exact_lines.hpp"
+
+#include "average/kernels/line_values.hpp"
+#include "simd/inexact.hpp"
+#include "simd/turned.hpp"
+
+namespace halfulp::HALFULP_ISA_NAMESPACE {
+namespace {
+
+// The columns of a line as sums of its rows: those that it shares with the line before, whose sums were kept, `Rows`
+// of its own, and as many that it shares with the next one. Not Kept: its own only. Positions are those in a row of
+// sums: cells from `margin` to `limit`, zeros outside.
+template <int Rows, bool Kept>
+struct Columns {
+  const float* own[Rows];
+  const float* next[Rows];
+  double* kept;
+  Index margin, limit;
+  double before, after;
+
+  // The rows of its own begin at rows[0]; those that it shares with the next line follow, unless there are none.
+  HALFULP_IN_LINE Columns(const LineTask<float>& task, const Index* rows, bool sharing)
+      : kept(task.kept),
+        margin(task.margin),
+        limit(task.margin + task.width),
+        before(task.zero_before),
+        after(task.zero_after) {
+    const float* const source = task.source + task.column - task.margin;
+    for (int r = 0; r < Rows; ++r) {
+      own[r] = source + rows[r];
+      next[r] = sharing ? source + rows[Rows + r] : task.nothing - task.margin;
+    }
+  }
+
+  template <class V>
+  static HALFULP_IN_LINE V sum(const float* const* rows, Index at) {
+    V v = widened<V>(rows[0] + at);
+    for (int r = 1; r < Rows; ++r) v += widened<V>(rows[r] + at);
+    return v;
+  }
+
+  template <class V>
+  HALFULP_IN_LINE V inside(Index at) const {
+    const V v = sum<V>(own, at);
+    if constexpr (!Kept) {
+      return v;
+    } else {
+      V shared;
+      std::memcpy(&shared, kept + at, sizeof shared);
+      const V added = sum<V>(next, at);
+      put_part(kept + at, added);
+      return (v + shared) + added;
+    }
+  }
+
+  // For what the next lines bring in, n columns wide.
+  HALFULP_IN_LINE void ask_ahead(Index at, Index n) const {
+    for (Index i = at; i < at + n; i += 64 / static_cast<Index>(sizeof(float)))
+      for (int r = 0; r < Rows; ++r) {
+        prefetch_ahead(own[r] + i);
+        if constexpr (Kept) prefetch_ahead(next[r] + i);
+      }
+  }
+
+  double one(Index at) const { return at < margin ? before : at >= limit ? after : inside<double>(at); }
+
+  HALFULP_APART Doubles anywhere(Index at) const {
+    Doubles v;
+    for (int lane = 0; lane < kWide; ++lane) v[lane] = one(at + lane);
+    return v;
+  }
+};
+
+template <int Count, int Rows, bool Kept>
+HALFULP_APART void sum_line(const LineTask<float>& task, const Index* rows, bool sharing, double* to) {
+  const Columns<Rows, Kept> columns(task, rows, sharing), ends(task, rows, sharing);
+  const SumSegment& g = task.segments[0];
+  const Index start = g.first + (Count - 2), length = g.length;
+  double* const out = to + g.output;
+  [[maybe_unused]] Doubles before{};  // its first lane is the last odd column
+  if constexpr (Count == 3) before = splat(ends.one(start - 1));
+  const auto windows = [&](Index t, const Doubles& a, const Doubles& b) HALFULP_IN_LINE {
+    const Doubles odds = phase_of_two<1>(a, b);
+    Doubles v = in_order(Doubles(phase_of_two<0>(a, b) + odds));
+    if constexpr (Count == 3) {
+      const Doubles turned = turned_in_order(odds);
+      v += with_first_of(turned, before);
+      before = turned;
+    }
+    perform(Doubles(v * splat(3.0)));  // exact if one bit is to spare, see finish_exact
+    put_part(out + t, v);
+  };
+  const Index room = (columns.limit - start) / 2, inside = room < length ? room : length;
+  Index t = 0;
+  const auto inside_at = [&](Index t) HALFULP_IN_LINE {
+    const Index at = start + 2 * t;
+    windows(t, columns.template inside<Doubles>(at), columns.template inside<Doubles>(at + kWide));
+  };
+  if (start >= columns.margin) {
+    for (; t + 2 * kWide <= inside; t += 2 * kWide) {
+      columns.ask_ahead(start + 2 * t, 4 * kWide);
+      inside_at(t);
+      inside_at(t + kWide);
+    }
+    for (; t + kWide <= inside; t += kWide) {
+      columns.ask_ahead(start + 2 * t, 2 * kWide);
+      inside_at(t);
+    }
+  }
+  for (; t < length; t += kWide)
+    windows(t, ends.anywhere(start + 2 * t), ends.anywhere(start + 2 * t + kWide));
+}
+
+class ExactLines {
+ public:
+  explicit ExactLines(const LineTask<float>& task)
+      : task_(task), batch_(task.exact_batch) {}
+
+  bool apply() const {
+    const SumSegment& g = task_.segments[0];
+    return task_.segment_count == 1 && g.output_step == 1 && g.first_step == 2 && g.step == 1 && !task_.slides &&
+           task_.error == 0.0 && (g.count == 2 || g.count == 3);
+  }
+
+  Index run() {
+    Index done = 0;
+    while (done < task_.line_count) {
+      const Index end = done + batch_ < task_.line_count ? done + batch_ : task_.line_count;
+      flag_.lower();
+      Index l = done;
+      while (l < end && sum(l, task_.exact + (l - done) * task_.sums_pitch)) ++l;
+      if (flag_.raised()) return done;
+      for (Index k = done; k < l; ++k)
+        if (!divide(task_.lines[k], task_.exact + (k - done) * task_.sums_pitch)) return done;
+      done = l;
+      if (l < end) return done;
+    }
+    return done;
+  }
+
+ private:
+  // The sums of a line; false if it is of no kind that is known here.
+  bool sum(Index l, double* to) {
+    const SumLine& line = task_.lines[l];
+    const Index own = line.row_count - line.shared, rows = line.shared > line.sharing ? line.shared : line.sharing;
+    if (rows == 0) {
+      switch (task_.segments[0].count == 2 ? own : -own) {
+        case 1: return sum_alone<2, 1>(line, to);
+        case 2: return sum_alone<2, 2>(line, to);
+        case 4: return sum_alone<2, 4>(line, to);
+        case -1: return sum_alone<3, 1>(line, to);
+        default: return false;
+      }
+    }
+    const bool known = own == rows ? line.sharing == 0 : own == 2 * rows;
+    if (task_.segments[0].count != 3 || !known || (line.shared != 0 && line.shared != rows) ||
+        (line.sharing != 0 && line.sharing != rows))
+      return false;
+    switch (rows) {
+      case 1: return sum_sharing<1>(l, to);
+      case 2: return sum_sharing<2>(l, to);
+      case 3: return sum_sharing<3>(l, to);
+      default: return false;
+    }
+  }
+
+  template <int Count, int Rows>
+  bool sum_alone(const SumLine& line, double* to) const {
+    sum_line<Count, Rows, false>(task_, task_.rows + line.row, false, to);
+    return true;
+  }
+
+  template <int Rows>
+  bool sum_sharing(Index l, double* to) {
+    const SumLine& line = task_.lines[l];
+    const Index* const rows = task_.rows + line.row;
+    if (line.shared == 0 || l != next_) keep<Rows>(line.shared == 0 ? nullptr : rows);
+    sum_line<3, Rows, true>(task_, rows + line.shared, line.row_count > line.shared + Rows, to);
+    next_ = l + 1;
+    return true;
+  }
+
+  // The sums of rows as if a line before had left them; none: zeros that change no sum.
+  template <int Rows>
+  HALFULP_APART void keep(const Index* rows) const {
+    double* const kept = task_.kept + task_.margin;
+    for_each_vector(task_.width, [&](auto tag, Index i) {
+      using V = typename decltype(tag)::type;
+      V v = all<V>(-0.0);
+      for (int r = 0; r < Rows && rows != nullptr; ++r) v += widened<V>(task_.source + task_.column + rows[r] + i);
+      put_part(kept + i, v);
+    });
+  }
+
+  // The outputs of a line; false if one of its sums is not finite.
+  bool divide(const SumLine& line, double* sums) const {
+    if (line.padded) add_zeros(sums, 0, task_.runs[task_.run_count - 1].end);
+    for (Index p = 0; p < task_.padded_count && !line.padded; ++p)
+      add_zeros(sums, task_.padded[p].begin, task_.padded[p].end);
+    double unfinished = 0.0;
+    for (Index r = 0; r < task_.run_count; ++r) {
+      const LineTask<float>::Run& run = task_.runs[r];
+      float* const out = task_.out + line.out + run.begin;
+      if (run.empty)
+        std::memset(static_cast<void*>(out), 0, static_cast<std::size_t>(run.end - run.begin) * sizeof(float));
+      else
+        unfinished += divide_run(sums + run.begin, run.end - run.begin,
+                                 prepared_divisor(task_, divisor_of(task_, line, run)), out);
+    }
+    return unfinished == 0.0;
+  }
+
+  // A padded zero among the terms makes a negative zero positive and changes nothing else.
+  static void add_zeros(double* sums, Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) sums[i] += 0.0;
+  }
+
+  // NaN if one of the sums is not finite, else 0.
+  static double divide_run(const double* sums, Index n, const SumDivisor& d, float* out) {
+    const SumDivisor divisor = d;
+    Doubles finite{};
+    Index i = 0;
+    for (; i + kWide <= n; i += kWide) {
+      const Doubles v = load(sums + i);
+      finite += v * splat(0.0);
+      store_rounded(out + i, quotient(v, divisor));
+    }
+    double found = 0.0;
+    for (int lane = 0; lane < kWide; ++lane) found += finite[lane];
+    for (; i < n; ++i) {
+      found += sums[i] * 0.0;
+      store_rounded(out + i, quotient(sums[i], divisor));
+    }
+    return found;
+  }
+
+  const LineTask<float>& task_;
+  Index batch_, next_ = -1;  // the line that task.kept was made for
+  InexactFlag flag_;
+};
+
+}  // namespace
+
+Index sum_exact_lines(const LineTask<float>& task) {
+  ExactLines lines(task);
+  return lines.apply() ? lines.run() : 0;
+}
+
+}  // namespace halfulp::HALFULP_ISA_NAMESPACE
