@@ -6,33 +6,19 @@
 namespace halfulp {
 namespace {
 
-// Weights for every cell as doubles; ones and zeros where there are none.
 class WideWeights {
  public:
   explicit WideWeights(const NormProblem& p) {
     if (!p.per_cell) return;
-    const void* const given[] = {p.weight, p.bias, p.d_weight, p.d_bias};
-    const double** const places[] = {&weights.weight, &weights.bias, &weights.d_weight, &weights.d_bias};
-    const auto n = static_cast<std::size_t>(p.inner);
-    numbers_.resize(4 * n);
-    for (std::size_t i = 0; i < 4; ++i) {
-      double* const own = numbers_.data() + i * n;
-      if (given[i] == nullptr) std::fill_n(own, n, i == 0 ? 1.0 : 0.0);
-      else select_norm_kernels().widen(p, given[i], own, p.inner);
-      *places[i] = own;
-      double largest = 0;
-      for (std::size_t j = 0; j < n; ++j) {
-        const double size = own[j] < 0 ? -own[j] : own[j];
-        if (!(size <= largest)) largest = size;  // a NaN stays
-        if (largest != largest) break;
-      }
-      weights.largest[i] = largest;
-    }
+    numbers_.resize(static_cast<std::size_t>(kWeightNumbers * p.inner));
+    floats_.resize(static_cast<std::size_t>(kWeightFloats * p.inner));
+    weights = select_norm_kernels().widen(p, numbers_.data(), floats_.data());
   }
   CellWeights weights;
 
  private:
   std::vector<double> numbers_;
+  std::vector<float> floats_;
 };
 
 // Undecided cotangents of weights once more in pairs of doubles; those that are left.
@@ -69,7 +55,7 @@ void pull_back_rows(const NormProblem& problem, NormUndecided& undecided) {
     ColumnBuffers own(summed ? problem.inner : 0);
     for (Index block = begin; block < end; ++block) {
       const Index first = block * kRowBlock, stop = std::min(rows, first + kRowBlock);
-      for (Index row = first; row < stop; ++row) kernels.group(problem, wide.weights, row, report);
+      kernels.run(problem, wide.weights, first, stop, report);
       if (summed) kernels.add_rows(problem, first, stop, own.sums);
     }
     const std::lock_guard lock(mutex);
@@ -85,7 +71,7 @@ void pull_back_groups(const NormProblem& problem, NormUndecided& undecided) {
   const NormKernels& kernels = select_norm_kernels();
   undecided.x =
       in_parallel(problem.group_count(), problem.cells(), [&](Index begin, Index end, const NormReport& report) {
-        for (Index group = begin; group < end; ++group) kernels.group(problem, CellWeights{}, group, report);
+        kernels.run(problem, CellWeights{}, begin, end, report);
       });
   if (problem.weight_out == nullptr && problem.bias_out == nullptr) return;
   std::vector<Index> weights;
@@ -129,7 +115,7 @@ std::vector<Index> normalize(const NormProblem& given) {
   }
   const WideWeights wide(problem);
   return in_parallel(problem.group_count(), problem.cells(), [&](Index begin, Index end, const NormReport& report) {
-    for (Index group = begin; group < end; ++group) kernels.group(problem, wide.weights, group, report);
+    kernels.run(problem, wide.weights, begin, end, report);
   });
 }
 

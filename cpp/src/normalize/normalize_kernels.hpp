@@ -12,11 +12,16 @@ struct NormReport {
   void (*add)(void* list, Index position) = nullptr;
 };
 
-// Weights for every cell, widened: ones and zeros where there are none, and the largest magnitudes.
+// Weights for every cell, widened: ones and zeros where there are none, and the largest magnitudes. For values also as
+// floats, the biases split; see FloatForm, which takes the first of two grids that is large enough.
 struct CellWeights {
   const double *weight = nullptr, *bias = nullptr, *d_weight = nullptr, *d_bias = nullptr;
   double largest[4] = {1, 0, 0, 0};
+  const float *float_weight = nullptr, *bias_shift[2] = {}, *bias_low[2] = {}, *bias_high[2] = {};
+  double grids[2] = {};
 };
+// Numbers and floats for every cell that they take.
+constexpr Index kWeightNumbers = 4, kWeightFloats = 7;
 
 // Sums over the rows of every column, each an array: two in pairs of doubles, of two kinds of squares, and the largest
 // square. Of moments: c, c^2, nothing, nothing, c^2. Of projections: h, h c, h^2, c^2, h^2. Of layer norm's weights: g,
@@ -26,9 +31,9 @@ struct ColumnSums {
 };
 
 struct NormKernels {
-  // Value, tangent or cotangent of one group of contiguous runs; fills problem.moments unless they are known, and
-  // problem.sums in a cotangent where there are any. Undecided outputs go on to pairs of doubles.
-  void (*group)(const NormProblem& problem, const CellWeights& weights, Index group, const NormReport& report);
+  // Value, tangent or cotangent of the groups [begin, end) of contiguous runs; fills problem.moments unless they are
+  // known, and problem.sums in a cotangent where there are any. Undecided outputs go on to pairs of doubles.
+  void (*run)(const NormProblem& problem, const CellWeights& weights, Index begin, Index end, const NormReport& report);
   // In pairs of doubles, at these positions of a group.
   void (*precise)(const NormProblem& problem, Index group, const Index* positions, Index count,
                   const NormReport& report);
@@ -54,8 +59,8 @@ struct NormKernels {
   void (*last_outputs)(const NormProblem& problem, double* forms, Index begin, Index end, const NormReport& report);
   // One statistic from the group's moments, if they are known and decide it, else from its cells.
   void (*statistic)(const NormProblem& problem, Index group, const NormReport& report);
-  // n numbers of the problem's type.
-  void (*widen)(const NormProblem& problem, const void* from, double* to, Index n);
+  // The weights of a problem that has some for every cell.
+  CellWeights (*widen)(const NormProblem& problem, double* numbers, float* floats);
 };
 
 constexpr Index kRowBlock = 8, kFormArrays = 8, kSumArrays = 8;

@@ -31,14 +31,16 @@ inline Doubles load_first_doubles(const T* x, std::int64_t count, double fill) {
   return load(lanes);
 }
 
-// Whether any bit is set in a vector of half the width.
+// Whether any bit is set in a vector of the whole or half the width.
 template <class V>
 inline bool any_bit(const V& v) {
-  static_assert(sizeof(V) == kVectorBytes / 2);
+  static_assert(sizeof(V) == kVectorBytes / 2 || sizeof(V) == kVectorBytes);
 #if defined(HALFULP_ISA_avx512)
-  return _mm256_testz_si256(reinterpret<__m256i>(v), reinterpret<__m256i>(v)) == 0;
+  if constexpr (sizeof(V) == 64) return _mm512_test_epi32_mask(reinterpret<__m512i>(v), reinterpret<__m512i>(v)) != 0;
+  else return _mm256_testz_si256(reinterpret<__m256i>(v), reinterpret<__m256i>(v)) == 0;
 #elif defined(HALFULP_ISA_avx2)
-  return _mm_testz_si128(reinterpret<__m128i>(v), reinterpret<__m128i>(v)) == 0;
+  if constexpr (sizeof(V) == 32) return _mm256_testz_si256(reinterpret<__m256i>(v), reinterpret<__m256i>(v)) == 0;
+  else return _mm_testz_si128(reinterpret<__m128i>(v), reinterpret<__m128i>(v)) == 0;
 #else
   std::uint64_t words[sizeof(V) / 8];
   std::memcpy(words, &v, sizeof v);

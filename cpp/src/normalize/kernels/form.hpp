@@ -97,6 +97,12 @@ enum class Rule {
   cell_tangent,    // w (t along + (c across + constant)) + (dw (c scale + shift) + db)
 };
 
+constexpr bool uses_cells(Rule rule) { return rule != Rule::cotangent_given; }
+constexpr bool uses_tangents(Rule rule) { return rule != Rule::value && rule != Rule::cell_value; }
+constexpr bool uses_weights(Rule rule) {
+  return rule == Rule::cell_value || rule == Rule::cell_cotangent || rule == Rule::cell_tangent;
+}
+
 // The coefficients, and how much of an output's error each factor has.
 struct Form {
   double pivot = 0, across = 0, along = 0, constant = 0, scale = 0, shift = 0;

@@ -42,8 +42,8 @@ void statistic(const NormProblem& problem, Index group, const NormReport& report
   if (problem.last || !pair_statistic(problem, group)) report.add(report.list, group);
 }
 
-void group(const NormProblem& problem, const CellWeights& weights, Index which, const NormReport& report) {
-  QuickGroup(problem, weights, which, report).run();
+void run(const NormProblem& problem, const CellWeights& weights, Index begin, Index end, const NormReport& report) {
+  for (Index group = begin; group < end; ++group) QuickGroup(problem, weights, group, report).run();
 }
 
 void precise(const NormProblem& problem, Index which, const Index* positions, Index count, const NormReport& report) {
@@ -78,14 +78,27 @@ void last_forms(const NormProblem& problem, double* forms) {
   LastForms{problem, padded_width(problem.groups), forms}.fill();
 }
 
-void widen(const NormProblem& problem, const void* from, double* to, Index n) {
-  widen_to(to, problem.dtype, from, 0, n);
+CellWeights widen(const NormProblem& p, double* numbers, float* floats) {
+  CellWeights weights;
+  const Index n = p.inner;
+  const void* const given[] = {p.weight, p.bias, p.d_weight, p.d_bias};
+  const double** const places[] = {&weights.weight, &weights.bias, &weights.d_weight, &weights.d_bias};
+  for (int i = 0; i < 4; ++i) {
+    double* const own = numbers + i * n;
+    const double none = i == 0 ? 1.0 : 0.0;
+    if (given[i] == nullptr) std::fill_n(own, n, none);
+    else widen_to(own, p.dtype, given[i], 0, n);
+    weights.largest[i] = given[i] == nullptr ? none : largest_number(own, n);
+    *places[i] = own;
+  }
+  if (kFused && p.work == NormWork::value && p.dtype != DType::f64) split_weights(weights, n, floats);
+  return weights;
 }
 
 }  // namespace
 
 const NormKernels& norm_kernels() {
-  static const NormKernels table{group,           precise,   pair_weight,  channel_weights_of, add_rows_of,
+  static const NormKernels table{run,             precise,   pair_weight,  channel_weights_of, add_rows_of,
                                  cell_weights_of, last_sums, last_moments, last_pivots,        last_forms,
                                  last_outputs_of, statistic, widen};
   return table;

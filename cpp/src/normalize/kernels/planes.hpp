@@ -1,6 +1,7 @@
 // Groups of contiguous runs in double. For kernels only.
 #pragma once
 
+#include "normalize/kernels/float_form.hpp"
 #include "normalize/kernels/precise.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -16,12 +17,6 @@ struct Undecided {
   }
 };
 
-constexpr bool uses_cells(Rule rule) { return rule != Rule::cotangent_given; }
-constexpr bool uses_tangents(Rule rule) { return rule != Rule::value && rule != Rule::cell_value; }
-constexpr bool uses_weights(Rule rule) {
-  return rule == Rule::cell_value || rule == Rule::cell_cotangent || rule == Rule::cell_tangent;
-}
-
 // Where the numbers of one output come from.
 struct Sources {
   const float *x, *t;
@@ -34,6 +29,12 @@ inline CellWeights weights_from(const CellWeights& all, Index cell) {
   own.bias += cell;
   own.d_weight += cell;
   own.d_bias += cell;
+  own.float_weight += cell;
+  for (int level = 0; level < 2; ++level) {
+    own.bias_shift[level] += cell;
+    own.bias_low[level] += cell;
+    own.bias_high[level] += cell;
+  }
   return own;
 }
 
@@ -94,31 +95,113 @@ struct OneItem {
   }
 };
 
+// Up to which magnitudes of cells and tangents the error bound and the form in float32 of some outputs hold.
+template <Rule rule>
+struct Reach {
+  const Form& form;
+  const CellWeights& weights;
+  double x_most = 0, t_most = 0, bound = 0;
+  FloatForm<rule> floats{};
+
+  // `c_most` is the largest distance from the pivot.
+  void set(double c_most, double x, double t) {
+    x_most = x;
+    t_most = t;
+    bound = error(c_most, t);
+    if constexpr (FloatForm<rule>::exists) floats = FloatForm<rule>(form, x, t, weights, bound);
+  }
+  double error(double c_most, double t) const {
+    const double* const largest = weights.largest;
+    const double w = rule == Rule::cell_cotangent ? 1.0 : largest[0];  // t is that of t w there
+    return form.template error<rule>(c_most, t, w, largest[1], largest[2], largest[3]);
+  }
+};
+
 // A run of outputs from place `first` of problem.out on; `results` are the same as floats.
 template <Rule rule>
 class Run {
  public:
-  Run(const Form& form, const Sources& from, const NormProblem& p, float* results, Index first, Undecided& undecided)
-      : form_(form), from_(from), p_(p), results_(results), first_(first), undecided_(undecided) {}
+  Run(const Form& form, const Sources& from, const NormProblem& p, float* results, Index first, Undecided& undecided,
+      Reach<rule>& reach)
+      : form_(form), from_(from), p_(p), results_(results), first_(first), undecided_(undecided), reach_(reach) {}
 
-  // `bound` is an error that holds for all of them.
-  void all(Index n, double bound) {
-    if (!std::isfinite(bound)) {
-      for (Index i = 0; i < n; ++i) one(i);
-      return;
-    }
-    vectors(n, enough(bound));
+  void all(Index n) {
+    if (!float_vectors(n)) wide(0, n);
     if (is_half(p_.dtype)) narrow_floats(p_.dtype, results_, n, p_.out, first_, [&](Index i) { one(i); });
   }
 
  private:
-  void vectors(Index n, double bound) {
+  bool float_vectors(Index n) {
+    if constexpr (FloatForm<rule>::exists) {
+      if (n < kLanes<float> || !reach_.floats.good()) return false;
+      if (p_.mean == nullptr) float_vectors_of<true>(n);
+      else float_vectors_of<false>(n);
+    }
+    return FloatForm<rule>::exists;
+  }
+  // Blocks with undecided cells once more in double; all that follow, if these are many.
+  template <bool known>
+  void float_vectors_of(Index n) {
+    constexpr Index width = kLanes<float>, together = 4 * width;
+    FloatForm<rule> form = reach_.floats;
+    const Sources from = from_;
+    float* const out = results_;
+    Index at = 0, most = n / (16 * together) + 4;
+    for (; at + together <= n; at += together) {
+      WordVector odd{}, beyond{};
+      if constexpr (uses_weights(rule))  // the moments of the next row need its cells at once
+        for (Index i = at; i < at + together; i += 16) prefetch_line(from.x + i + n);
+      for (Index i = at; i < at + together; i += width) store(out + i, float_value<known>(form, from, i, odd, beyond));
+      if (!any_bit(odd | form.exponents(beyond))) continue;
+      wide(at, at + together);
+      if (--most == 0 || !reach_.floats.good()) return wide(at + together, n);
+      form = reach_.floats;
+    }
+    for (; at < n; at += width) {
+      at = at + width <= n ? at : n - width;  // the last vector once more, up to the end
+      WordVector odd{}, beyond{};
+      store(out + at, float_value<known>(form, from, at, odd, beyond));
+      if (any_bit(odd | form.exponents(beyond))) wide(at, at + width);
+    }
+  }
+  template <bool known>
+  static HALFULP_ALWAYS_INLINE FloatVector float_value(const FloatForm<rule>& form, const Sources& from, Index at,
+                                                       WordVector& odd, WordVector& beyond) {
+    FloatVector t{}, w{};
+    CellBias bias;
+    if constexpr (uses_tangents(rule)) t = load(from.t + at);
+    if constexpr (uses_weights(rule)) {
+      w = load(from.weights.float_weight + at);
+      bias.shift = load(from.weights.bias_shift[form.level()] + at);
+      bias.low = load(from.weights.bias_low[form.level()] + at);
+      bias.high = load(from.weights.bias_high[form.level()] + at);
+    }
+    return form.template value<known>(load(from.x + at), t, w, bias, odd, beyond);
+  }
+
+  // In double, with one bound. Of given statistics nobody has looked at the cells yet.
+  __attribute__((noinline)) void wide(Index at, Index end) {
+    if (at == end) return;
+    double bound = reach_.bound;
+    if (p_.mean != nullptr) {
+      const double x = uses_cells(rule) ? largest_magnitude(from_.x + at, end - at) : 0.0;
+      const double t = uses_tangents(rule) ? largest_magnitude(from_.t + at, end - at) : 0.0;
+      bound = reach_.error(x + std::fabs(form_.pivot), t);
+      if (FloatForm<rule>::exists && std::isfinite(bound) && !(x <= reach_.x_most && t <= reach_.t_most))
+        reach_.set(1.5 * x + std::fabs(form_.pivot), 1.5 * x, 1.5 * t);
+    }
+    if (std::isfinite(bound)) return vectors(at, end, enough(bound));
+    for (; at < end; ++at) {
+      if (is_half(p_.dtype)) results_[at] = undecided_float(p_.dtype);
+      else one(at);
+    }
+  }
+  void vectors(Index at, Index n, double bound) {
     constexpr int together = 4;
     const Form form = form_;
     const Sources from = from_;
     float* const out = results_;
     const Doubles error = splat(bound);
-    Index at = 0;
     for (; at + together * kWide <= n; at += together * kWide) {
       Ends<float> ends;
       for (int i = 0; i < together; ++i) put(form, from, out, error, ends, WholeVector{at + i * kWide});
@@ -166,6 +249,7 @@ class Run {
   float* results_;
   Index first_;
   Undecided& undecided_;
+  Reach<rule>& reach_;
 };
 
 class QuickGroup {
@@ -330,26 +414,21 @@ inline bool QuickGroup::evaluate() {
 // The runs of one channel.
 template <Rule rule>
 void QuickGroup::outputs(const Form& form, Index piece) {
-  const double* const l = weights_.largest;
-  const bool weighted = rule == Rule::cell_cotangent;  // sums_.most is that of t w
-  const double shared =
-      form.template error<rule>(moments_.largest, sums_.most, weighted ? 1.0 : l[0], l[1], l[2], l[3]);
   const void* const tangents = p_.t == nullptr ? p_.x : p_.t;  // along is 0 then
   CellRow<float> x(p_.dtype, p_.x), t(p_.dtype, tangents);
+  Reach<rule> reach{form, weights_};
+  const double pivot = std::fabs(form.pivot);
+  // Given statistics should be those of the cells; wide() finds out if they are not.
+  if (given()) reach.set(2 * pivot + 6 / form.scale, pivot + 6 / form.scale, 6.0);
+  else reach.set(moments_.largest, moments_.largest + pivot, sums_.most);
   float results[kChunk];
   for (Index run = 0; run < p_.runs(); ++run)
     in_chunks<float>(p_.dtype, piece_length(), [&](Index at, Index count) {
       const Index start = p_.start(group_, run) + piece * piece_length() + at;
       const Sources from{x.at(start, count), uses_tangents(rule) ? t.at(start, count) : nullptr,
                    uses_weights(rule) ? weights_from(weights_, at) : CellWeights{}};
-      double bound = shared;
-      if (given()) {  // nobody has looked at the cells yet
-        const double cells = uses_cells(rule) ? largest_magnitude(from.x, count) + std::fabs(form.pivot) : 0.0;
-        const double along = uses_tangents(rule) ? largest_magnitude(from.t, count) : 0.0;
-        bound = form.template error<rule>(cells, along, l[0], l[1], l[2], l[3]);
-      }
       float* const out = is_half(p_.dtype) ? results : static_cast<float*>(p_.out) + start;
-      Run<rule>(form, from, p_, out, start, undecided_).all(count, bound);
+      Run<rule>(form, from, p_, out, start, undecided_, reach).all(count);
     });
 }
 

@@ -48,6 +48,7 @@ HALFULP_ALWAYS_INLINE void in_chains(Index n, const Body& body, const Flush& flu
   constexpr Index round = Chains * kWide;
   Index at = 0;
   for (; at + kSteps * round <= n; at += kSteps * round) {
+#pragma GCC unroll 2  // else GCC keeps what it has loaded in memory
     for (int step = 0; step < kSteps; ++step)
       for (int chain = 0; chain < Chains; ++chain) body(chain, WholeVector{at + step * round + chain * kWide});
     flush();
