@@ -47,10 +47,6 @@ struct ProductKernels {
   bool (*finite)(const S* x, Index n);
 };
 
-// Loading n elements as S, `stride` elements apart.
-template <class T, class S>
-using LoadKernel = void (*)(const T* in, Index stride, Index n, S* out);
-
 // What decides about n sums. The terms of sum i have magnitudes that add up to at most
 //   bound = base + reach[0][i] * size[0] + reach[1][i] * size[1]   (reach[1] may be null)
 // and the sum, to which `bias` is still to be added, is within
@@ -77,19 +73,24 @@ struct Margin {
   double bias;
 };
 
-// out[i] is the rounded sum; returns whether every interval sum ± margin rounds to one number. If not, nothing in `out`
-// counts, and the kernels below tell which ones are at fault.
-template <class T>
-using DecideKernel = bool (*)(const double* value, Index n, const Margin& margin, T* out);
+// What the engines need to know of an element type.
+struct ElementType {
+  DType dtype;
+  Index size;  // bytes
 
-// out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number,
-// signs of zero included. Returns how many are bad.
-template <class T>
-using AcceptKernel = Index (*)(const double* value, const Acceptance& acceptance, T* out, std::uint8_t* bad);
+  // Loading n elements, `stride` elements apart; as floats only those that are no larger.
+  void (*load_single)(const void* in, Index stride, Index n, float* out);
+  void (*load)(const void* in, Index stride, Index n, double* out);
 
-// The same for sums kept as pairs, with the interval sum ± (error + floor[i]); zeros are always bad.
-using AcceptTwofoldKernel = Index (*)(const double* high, const double* low, const Acceptance& acceptance, double* out,
-                                      std::uint8_t* bad);
+  // out[i] is the rounded sum; returns whether every interval sum ± margin rounds to one number. If not, nothing in
+  // `out` counts, and `accept` tells which ones are at fault. Never true for float64.
+  bool (*decide)(const double* value, Index n, const Margin& margin, void* out);
+
+  // out[i] is the rounded sum; bad[i] is 1 where the interval sum ± max(error, floor[i]) does not round to one number,
+  // signs of zero included. Returns how many are bad. Sums of float64 are pairs with `low`, and their interval is
+  // sum ± (error + floor[i]); zeros are always bad.
+  Index (*accept)(const double* high, const double* low, const Acceptance& acceptance, void* out, std::uint8_t* bad);
+};
 
 // Windows along an axis: position q meets the cells q * step + tap[t], each of `inner` numbers; taps lie evenly.
 struct Windows {
@@ -102,22 +103,7 @@ struct ConvKernels {
   ProductKernels<double> wide;
   ProductKernels<double> twofold;
 
-  LoadKernel<Float16, float> load_f16_f32;
-  LoadKernel<BFloat16, float> load_bf16_f32;
-  LoadKernel<float, float> load_f32_f32;
-  LoadKernel<Float16, double> load_f16_f64;
-  LoadKernel<BFloat16, double> load_bf16_f64;
-  LoadKernel<float, double> load_f32_f64;
-  LoadKernel<double, double> load_f64_f64;
-
-  DecideKernel<Float16> decide_f16;
-  DecideKernel<BFloat16> decide_bf16;
-  DecideKernel<float> decide_f32;
-
-  AcceptKernel<Float16> accept_f16;
-  AcceptKernel<BFloat16> accept_bf16;
-  AcceptKernel<float> accept_f32;
-  AcceptTwofoldKernel accept_f64;
+  ElementType elements[4];  // by DType
 
   void (*spread_f32)(const float* in, Index n, Index stride, float* out);  // out[i * stride] = in[i], nothing between
   void (*add_squares)(const double* x, Index n, double* sum);     // sum[i] += x[i]^2

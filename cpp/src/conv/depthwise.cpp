@@ -15,7 +15,7 @@
 namespace halfulp::conv {
 namespace {
 
-using Problem = GatherProblem<float>;
+using Problem = GatherProblem;
 
 constexpr Index kBandBytes = 24 << 10;
 constexpr Index kTaskOutputs = 16384;
@@ -110,7 +110,7 @@ class Depthwise {
     Phase phase{&problem, kernels_.rows[down.size() - 1][rows_.step - 1], 0, {}, {}};
     phase.first_row = rows.offset[down.front()] - rows_.low;
     phase.direct = columns.out_step * problem.out.spatial[1] == 1;
-    const Source<float>& source = problem.sources.front();
+    const Source& source = problem.sources.front();
     for (const std::size_t t : along) {
       const Index cell = columns.offset[t] - columns_.low;
       phase.offset.push_back(columns_.step == 1 ? cell : cell % 2 * half_ + cell / 2);
@@ -149,7 +149,7 @@ class Depthwise {
   void write(Workspace& work, std::size_t first_phase, const Part& part) const {
     const Problem& p = *phases_[first_phase].problem;
     const GatherAxis& rows = p.gather[0];
-    float* const plane = p.plane(part.n, part.group, part.row);
+    float* const plane = p.plane(part.n, part.group, part.row).as<float>();
     float* const out = plane + (rows.out_start + part.first * rows.out_step) * p.out.spatial[0];
     const Index pitch = rows.out_step * p.out.spatial[0];
     if (interleaved_) {
@@ -168,7 +168,7 @@ class Depthwise {
 
   // The cells of the output rows [first, first + count). Margins beside the rows keep their zeros.
   double stage(Workspace& work, Index n, Index group, Index first, Index count) {
-    const Planes<const float>& planes = first_.sources.front().planes;
+    const SourcePlanes& planes = first_.sources.front().planes;
     const GatherAxis &rows = first_.gather[0], &columns = first_.gather[1];
     const Index height = (count - 1) * rows_.step + rows_.high - rows_.low + 1;
     const Index top = first * rows_.step + rows_.low;  // the source row of the first staged one
@@ -184,7 +184,8 @@ class Depthwise {
     const Index width = std::min(columns.source_size - skip, columns_.cells() - margin);
     if (end == begin || width <= 0) return 0;
     DepthwiseCells loaded{};
-    loaded.in = planes.data + n * planes.batch + group * planes.channel + (top + begin) * planes.spatial[0] + skip;
+    loaded.in = planes.data.as<float>() + n * planes.batch + group * planes.channel +
+                (top + begin) * planes.spatial[0] + skip;
     loaded.in_row = planes.spatial[0];
     loaded.rows = end - begin;
     loaded.columns = width;
@@ -200,14 +201,15 @@ class Depthwise {
   }
 
   // Returns the sum of the magnitudes.
-  double load_weights(Workspace& work, const Phase& phase, const float* filter) const {
+  double load_weights(Workspace& work, const Phase& phase, const Elements& filter) const {
     const Index taps = static_cast<Index>(phase.tap.size());
     work.weight.resize(phase.tap.size());
     double* const weight = work.weight.data();
     if (phase.in_one_run) {
-      conv_kernels_.load_f32_f64(filter, 1, taps, weight);
+      filter.load(1, taps, weight);
     } else {
-      for (Index t = 0; t < taps; ++t) weight[t] = static_cast<double>(filter[phase.tap[static_cast<std::size_t>(t)]]);
+      const float* const values = filter.as<float>();
+      for (Index t = 0; t < taps; ++t) weight[t] = as_double(values[phase.tap[static_cast<std::size_t>(t)]]);
     }
     return conv_kernels_.sum_magnitudes(weight, taps);
   }
@@ -234,7 +236,7 @@ class Depthwise {
     const double error = gamma_ * (largest * size + std::abs(d.bias));
     d.error = error <= std::numeric_limits<double>::max() ? std::max(error, kLeastError)
                                                           : std::numeric_limits<double>::infinity();
-    float* const plane = p.plane(n, group, row) + columns.out_start * p.out.spatial[1];
+    float* const plane = p.plane(n, group, row).as<float>() + columns.out_start * p.out.spatial[1];
     const Index pitch = rows.out_step * p.out.spatial[0];
     const Index tall = count >= 7 && ceil_div(count, 7) * 7 <= ceil_div(count, 4) * 4 ? 2 : count >= 4 ? 1 : 0;
     const Index height = kDepthwiseHeights[tall];
@@ -263,7 +265,8 @@ class Depthwise {
       if (zero && !touches_padding(p.gather[0], y) && !touches_padding(p.gather[1], x)) continue;
       float& out = d.out[doubt.row * d.out_row + x];
       // All sums here are finite.
-      out = p.resolve(part.n, part.group, part.row, Sizes{y, x}, out == 0 ? 0.0 : 1.0, zero, true);
+      p.resolve(part.n, part.group, part.row, Sizes{y, x}, out == 0 ? 0.0 : 1.0, zero, true,
+                outputs(&out, conv_kernels_));
       count += zero ? 0 : 1;
     }
     return count;
@@ -271,7 +274,7 @@ class Depthwise {
 
   // Below these magnitudes all sums of the plane are exact; 0 if that is never known.
   double find_exact_limit(Index n, Index group) const {
-    const Planes<const float>& planes = first_.sources.front().planes;
+    const SourcePlanes& planes = first_.sources.front().planes;
     const double cells = smallest_bit(planes.data + n * planes.batch + group * planes.channel,
                                       Sizes{first_.gather[0].source_size, first_.gather[1].source_size},
                                       Sizes{planes.spatial[0], planes.spatial[1]});
@@ -279,8 +282,8 @@ class Depthwise {
     for (Index row = 0; row < first_.rows; ++row) {
       for (const Phase& phase : phases_)
         for (const Index tap : phase.tap) {
-          const float* const filter = first_.filter(first_.sources.front(), group, row);
-          weights = std::min(weights, lowest_bit(static_cast<double>(filter[tap])));
+          const Elements filter = first_.filter(first_.sources.front(), group, row);
+          weights = std::min(weights, lowest_bit(filter[tap]));
         }
       if (first_.bias != nullptr) grid = std::min(grid, lowest_bit(first_.bias_of(group, row)));
     }
@@ -304,7 +307,7 @@ class Depthwise {
 // Whether all weights are finite: those of the phases, and what lies between them.
 bool finite_filters(const std::vector<Problem>& problems) {
   const Problem& p = problems.front();
-  const Source<float>& source = p.sources.front();
+  const Source& source = p.sources.front();
   Index low = 0, high = 0;
   for (const Problem& problem : problems)
     for (const Index offset : problem.filter_offsets(source)) {
@@ -313,11 +316,11 @@ bool finite_filters(const std::vector<Problem>& problems) {
     }
   const auto finite = select_conv_kernels().single.finite;
   const Index each = high - low + 1;
-  const float* const first = source.filters + low;
+  const float* const first = source.filters.as<float>() + low;
   if (p.rows == 1 && source.group == each) return finite(first, p.groups * each);
   for (Index group = 0; group < p.groups; ++group)
     for (Index row = 0; row < p.rows; ++row)
-      if (!finite(p.filter(source, group, row) + low, each)) return false;
+      if (!finite(p.filter(source, group, row).as<float>() + low, each)) return false;
   return true;
 }
 

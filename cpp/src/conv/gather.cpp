@@ -29,15 +29,15 @@ class Numbering {
 
 // Runs the problems together, so that threads meet as rarely as possible. Those that cannot be run in this mode stay in
 // the list.
-template <class T, class S>
-void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& kernels) {
-  std::vector<std::unique_ptr<GatherEngine<T, S>>> engines;
+template <class S>
+void run_together(std::vector<GatherProblem>& problems, const ConvKernels& kernels) {
+  std::vector<std::unique_ptr<GatherEngine<S>>> engines;
   const Index share = kPackedBytes / std::max<Index>(1, static_cast<Index>(problems.size()));
-  for (const GatherProblem<T>& problem : problems)
-    engines.push_back(std::make_unique<GatherEngine<T, S>>(problem, kernels, share));
-  std::vector<GatherProblem<T>> refused;
+  for (const GatherProblem& problem : problems)
+    engines.push_back(std::make_unique<GatherEngine<S>>(problem, kernels, share));
+  std::vector<GatherProblem> refused;
   for (;;) {
-    std::vector<GatherEngine<T, S>*> active;
+    std::vector<GatherEngine<S>*> active;
     Numbering packs, tasks;
     for (const auto& engine : engines) {
       if (!engine->usable() || !engine->next_batch()) continue;
@@ -52,7 +52,7 @@ void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& ke
     std::erase_if(active, [](const auto* engine) { return !engine->usable(); });
     for (const auto* engine : active) tasks.add(engine->task_count());
     count_engine(Engine::conv_gather, tasks.count());
-    run_tasks<GatherWorkspace<T, S>>(tasks.count(), [&](GatherWorkspace<T, S>& work, Index number) {
+    run_tasks<GatherWorkspace<S>>(tasks.count(), [&](GatherWorkspace<S>& work, Index number) {
       const auto [engine, task] = tasks.find(number);
       active[engine]->run_task(work, task);
     });
@@ -63,37 +63,37 @@ void run_together(std::vector<GatherProblem<T>>& problems, const ConvKernels& ke
   problems.swap(refused);
 }
 
-template <class T>
-void run(std::vector<GatherProblem<T>> problems, Precision precision) {
+void run(std::vector<GatherProblem> problems, Precision precision) {
+  if (problems.empty()) return;
   const ConvKernels& kernels = select_conv_kernels();
+  const bool doubles = problems.front().out.data.type->dtype == DType::f64;
   if (precision == Precision::fast) {
-    for (GatherProblem<T>& problem : problems) problem.mode = Mode::fast;
-    run_together<T, std::conditional_t<std::is_same_v<T, double>, double, float>>(problems, kernels);
+    for (GatherProblem& problem : problems) problem.mode = Mode::fast;
+    if (doubles) run_together<double>(problems, kernels);
+    else run_together<float>(problems, kernels);
   }
-  for (GatherProblem<T>& problem : problems) problem.mode = std::is_same_v<T, double> ? Mode::twofold : Mode::wide;
-  if constexpr (!std::is_same_v<T, double>)
-    std::erase_if(problems, [&](const GatherProblem<T>& problem) { return run_by_patches(problem, kernels); });
-  run_together<T, double>(problems, kernels);
+  for (GatherProblem& problem : problems) problem.mode = doubles ? Mode::twofold : Mode::wide;
+  if (!doubles)
+    std::erase_if(problems, [&](const GatherProblem& problem) { return run_by_patches(problem, kernels); });
+  run_together<double>(problems, kernels);
 }
 
 // Planes of one cell, as after a global average: the samples are the positions of one plane, as in a linear layer.
-template <class T>
-void take_batch_as_positions(GatherProblem<T>& problem) {
+void take_batch_as_positions(GatherProblem& problem) {
   GatherAxis& axis = problem.gather.front();
   const bool single = problem.gather.size() == 1 && axis.tap.size() == 1 && axis.offset[0] == 0 &&
                       axis.positions == 1 && axis.source_size == 1 && axis.out_start == 0;
   if (!single || problem.batch <= 1) return;
   axis.positions = axis.source_size = problem.batch;
   axis.step = axis.out_step = problem.batch = 1;
-  for (Source<T>& source : problem.sources) source.planes.spatial[0] = source.planes.batch;
+  for (Source& source : problem.sources) source.planes.spatial[0] = source.planes.batch;
   problem.out.spatial[0] = problem.out.batch;
 }
 
 // A product of matrices whose output has its channels side by side, as that of a linear layer: planes and filters
 // change places. What is staged piece by piece is then the weight, what is packed once the rows of the input, and
 // outputs are written in runs. Every sum keeps its terms and their order.
-template <class T>
-void exchange(GatherProblem<T>& problem) {
+void exchange(GatherProblem& problem) {
   constexpr Index most = 16;  // so many times the channels: the rows of a long input would be packed for few products
   const GatherAxis& axis = problem.gather.front();
   const bool plain = problem.gather.size() == 1 && axis.tap.size() == 1 && axis.offset[0] == 0 && axis.step == 1 &&
@@ -102,8 +102,8 @@ void exchange(GatherProblem<T>& problem) {
   if (problem.channels == 0 || problem.rows == 0 || axis.positions == 0) return;
   if (axis.positions > most * problem.rows) return;
   const Index tap = std::exchange(problem.gather.front().tap[0], 0);  // the only one of this residue
-  for (Source<T>& source : problem.sources) {
-    const Source<T> given = source;
+  for (Source& source : problem.sources) {
+    const Source given = source;
     source.planes = {given.filters + tap * given.spatial[0], 0, given.channel, {given.row}};
     source.filters = given.planes.data;
     source.row = given.planes.spatial[0];
@@ -115,21 +115,9 @@ void exchange(GatherProblem<T>& problem) {
   std::swap(problem.bias_stride, problem.bias_position);
 }
 
-template <class T>
-GatherProblem<T> common(const Geometry& geometry, const T* bias, Index bias_stride, const Planes<T>& out) {
-  GatherProblem<T> problem;
-  problem.batch = geometry.batch;
-  problem.groups = geometry.groups;
-  problem.bias = bias;
-  problem.bias_stride = bias_stride;
-  problem.out = out;
-  return problem;
-}
-
 // Takes the residue after the problem's as one more variant of its output channels, if it meets the same cells and the
 // problem has few output channels otherwise.
-template <class T>
-bool add_variant(GatherProblem<T>& problem, const Gather& next) {
+bool add_variant(GatherProblem& problem, const Gather& next) {
   constexpr Index few = 16, most = 256;
   const Index channels = problem.rows / problem.variants;
   const GatherAxis &mine = problem.gather.back(), &other = next.back();
@@ -143,53 +131,55 @@ bool add_variant(GatherProblem<T>& problem, const Gather& next) {
   problem.variants += 1;
   problem.rows += channels;
   problem.out_variant = problem.out.spatial.back();
-  for (Source<T>& source : problem.sources) source.variant = source.spatial.back();
+  for (Source& source : problem.sources) source.variant = source.spatial.back();
   return true;
 }
 
-}  // namespace
-
+// The problem of either product; for the input product the channels change places.
 template <class T>
-void output_product(const Geometry& geometry, const std::vector<Operand<T>>& operands, const T* bias, Index bias_stride,
-                    const Planes<T>& out, Precision precision) {
-  GatherProblem<T> problem = common(geometry, bias, bias_stride, out);
-  problem.channels = geometry.in_channels;
-  problem.rows = geometry.out_channels;
-  problem.gather = output_gather(geometry);
+GatherProblem problem_of(const Geometry& geometry, const std::vector<Operand<T>>& operands, const T* bias,
+                         Index bias_stride, const Planes<T>& out, bool input) {
+  const ConvKernels& kernels = select_conv_kernels();
+  GatherProblem problem;
+  problem.batch = geometry.batch;
+  problem.groups = geometry.groups;
+  problem.channels = input ? geometry.out_channels : geometry.in_channels;
+  problem.rows = input ? geometry.in_channels : geometry.out_channels;
+  problem.bias = elements(bias, kernels);
+  problem.bias_stride = bias_stride;
+  problem.out = output_planes(out, kernels);
   for (const Operand<T>& operand : operands) {
     const Filters<const T>& filters = operand.filters;
-    problem.sources.push_back({operand.planes, filters.data, filters.out, filters.in,
+    problem.sources.push_back({source_planes(operand.planes, kernels), elements(filters.data, kernels),
+                               input ? filters.in : filters.out, input ? filters.out : filters.in,
                                geometry.out_channels * filters.out, 0, filters.spatial});
   }
-  if constexpr (std::is_same_v<T, float>)
-    if (geometry.in_channels == 1 && precision == Precision::correct && run_depthwise({problem})) return;
-  take_batch_as_positions(problem);
-  exchange(problem);
-  run<T>({problem}, precision);
+  return problem;
 }
 
-template <class T>
-void input_product(const Geometry& geometry, const std::vector<Operand<T>>& operands, const T* bias, Index bias_stride,
-                   const Planes<T>& out, Precision precision) {
-  GatherProblem<T> problem = common(geometry, bias, bias_stride, out);
-  problem.channels = geometry.out_channels;
-  problem.rows = geometry.in_channels;
-  for (const Operand<T>& operand : operands) {
-    const Filters<const T>& filters = operand.filters;
-    problem.sources.push_back({operand.planes, filters.data, filters.in, filters.out,
-                               geometry.out_channels * filters.out, 0, filters.spatial});
-  }
-  std::vector<GatherProblem<T>> problems;
+bool may_be_depthwise(const GatherProblem& problem, Precision precision) {
+  return problem.channels == 1 && precision == Precision::correct && problem.out.data.type->dtype == DType::f32;
+}
+
+void run_output_product(const Geometry& geometry, GatherProblem problem, Precision precision) {
+  problem.gather = output_gather(geometry);
+  if (may_be_depthwise(problem, precision) && run_depthwise({problem})) return;
+  take_batch_as_positions(problem);
+  exchange(problem);
+  run({problem}, precision);
+}
+
+void run_input_product(const Geometry& geometry, const GatherProblem& problem, Precision precision) {
+  std::vector<GatherProblem> problems;
   std::vector<Gather> gathers = input_gathers(geometry);
-  if constexpr (std::is_same_v<T, float>)
-    if (geometry.out_channels == 1 && precision == Precision::correct) {
-      for (const Gather& gather : gathers) {
-        problems.push_back(problem);
-        problems.back().gather = gather;
-      }
-      if (run_depthwise(problems)) return;
-      problems.clear();
+  if (may_be_depthwise(problem, precision)) {
+    for (const Gather& gather : gathers) {
+      problems.push_back(problem);
+      problems.back().gather = gather;
     }
+    if (run_depthwise(problems)) return;
+    problems.clear();
+  }
   for (Gather& gather : gathers) {
     if (!problems.empty() && add_variant(problems.back(), gather)) continue;
     if (problems.size() == 16) {  // enough to keep threads busy, few enough to pack at a time
@@ -202,6 +192,20 @@ void input_product(const Geometry& geometry, const std::vector<Operand<T>>& oper
     exchange(problems.back());
   }
   run(std::move(problems), precision);
+}
+
+}  // namespace
+
+template <class T>
+void output_product(const Geometry& geometry, const std::vector<Operand<T>>& operands, const T* bias, Index bias_stride,
+                    const Planes<T>& out, Precision precision) {
+  run_output_product(geometry, problem_of(geometry, operands, bias, bias_stride, out, false), precision);
+}
+
+template <class T>
+void input_product(const Geometry& geometry, const std::vector<Operand<T>>& operands, const T* bias, Index bias_stride,
+                   const Planes<T>& out, Precision precision) {
+  run_input_product(geometry, problem_of(geometry, operands, bias, bias_stride, out, true), precision);
 }
 
 #define HALFULP_INSTANTIATE(T)                                                                                       \

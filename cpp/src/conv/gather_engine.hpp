@@ -57,13 +57,13 @@ struct Part {
 };
 
 // What one thread needs.
-template <class T, class S>
+template <class S>
 struct GatherWorkspace {
   SlabPlan plan;
   Buffer<S, true> slab;
   Buffer<S> sums, turned;
   Buffer<double> squares, partial[2], reach, floors;
-  Buffer<T> rounded;
+  Buffer<std::byte> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;
   std::vector<Index> offsets, run_offsets;
@@ -80,20 +80,20 @@ struct GatherWorkspace {
   Index seen = 0, undecided = 0;
   const void* engine = nullptr;
   Index number = 0;        // of the task
-  Ahead<T> ahead;          // what will be staged next
-  Ahead<T> ahead_out;      // what will be written next
+  Ahead ahead;          // what will be staged next
+  Ahead ahead_out;      // what will be written next
   Index tile = -1;         // of that engine, which the plan, the padding and the runs are for
   Index stride = 0;        // between rows of the sums, or of the turned sums
   bool in_one_run = false;  // whether the tile's outputs lie side by side
 };
 
-template <class T, class S>
+template <class S>
 class GatherEngine {
  public:
-  using Workspace = GatherWorkspace<T, S>;
+  using Workspace = GatherWorkspace<S>;
 
   // `packed_bytes` is what packed filters may take, more only if a single panel does.
-  GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels, Index packed_bytes);
+  GatherEngine(const GatherProblem& problem, const ConvKernels& kernels, Index packed_bytes);
 
   // The work comes in batches of chunks, nearly always one: while (next_batch()) pack all columns, then run every task.
   bool next_batch();
@@ -113,13 +113,13 @@ class GatherEngine {
   void measure_filter(const S* line, Index n, double& size);
   // gather_sums.hpp
   Index tile_size(Index chunks) const;
-  bool channels_inside(const Planes<const T>& planes) const {
+  bool channels_inside(const SourcePlanes& planes) const {
     return !stencil_ && planes.channel == 1 && planes.spatial.back() != 1;
   }
   GatherTask task_of(Index number) const;
-  Ahead<T> cells_of(std::size_t source, Index n, Index group, const Tile& tile, Index first, Index step) const;
-  Ahead<T> outputs_of(const Workspace& work, const Chunk& chunk, Index n) const;
-  Ahead<T> cells_of_next_task(const Workspace& work, Index step) const;
+  Ahead cells_of(std::size_t source, Index n, Index group, const Tile& tile, Index first, Index step) const;
+  Ahead outputs_of(const Workspace& work, const Chunk& chunk, Index n) const;
+  Ahead cells_of_next_task(const Workspace& work, Index step) const;
   void matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   void matrix_block(Workspace& work, const Chunk& chunk, Index number, Index first_k, const Index* offsets, Index depth,
                     S* column, bool first);
@@ -145,12 +145,12 @@ class GatherEngine {
   void finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   void turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions);
   void finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile, const Margin* margin);
-  void finish_fast(const Part& part, S* sums, T* out);
+  void finish_fast(const Part& part, S* sums, const Outputs& out);
   bool find_margin(Workspace& work, Index group, Index row, Margin& margin) const;
   void finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
-                      const Margin* margin, T* out);
+                      const Margin* margin, const Outputs& out);
   Acceptance acceptance(Workspace& work, const Part& part) const;
-  void write(Workspace& work, const Part& part, T* plane, Index run);
+  void write(Workspace& work, const Part& part, const Outputs& plane, Index run);
   void add_line_bias(const Part& part, const Tile& tile, S* high, S* low) const;
   // What is still to be added to the sums of an output channel, and a bound on its magnitude or on what was added.
   double bias_left(Index group, Index row) const {
@@ -160,8 +160,12 @@ class GatherEngine {
     return p_.bias_position != 0 ? largest_bias_ : std::abs(bias_left(group, row));
   }
   double find_exact_limit() const;
+  // Whether sums are of the elements' own type.
+  bool same_type() const { return type_.size == static_cast<Index>(sizeof(S)); }
+  Outputs rounded(Workspace& work, Index n) const { return {work.rounded.at_least(n * type_.size), &type_}; }
 
-  const GatherProblem<T>& p_;
+  const GatherProblem& p_;
+  const ElementType& type_;
   const ConvKernels& kernels_;
   const Index packed_bytes_;
   const ProductKernels<S>& products_;
@@ -189,8 +193,7 @@ class GatherEngine {
 
 // Few products for each of many outputs that lie side by side, as in the weight cotangent of a linear layer: sums that
 // need no transposition cost less than those of the matrix route.
-template <class T>
-bool is_shallow(const GatherProblem<T>& problem) {
+inline bool is_shallow(const GatherProblem& problem) {
   const GatherAxis& axis = problem.gather.front();
   return problem.mode == Mode::wide && problem.gather.size() == 1 && problem.taps() == 1 && axis.step == 1 &&
          problem.channels <= kShallow && problem.sources.size() == 1 && axis.positions >= 2 * kShallowTile &&
@@ -198,25 +201,25 @@ bool is_shallow(const GatherProblem<T>& problem) {
 }
 
 // Lanes in use: of the output channels (matrix), or of the positions along the last axis (stencil).
-template <class T, class S>
-bool prefers_stencil(const GatherProblem<T>& problem, Index width) {
+inline bool prefers_stencil(const GatherProblem& problem, Index width) {
   if (is_shallow(problem)) return true;
   if (problem.rows > 2 * kMaxStencilChannels) return false;
-  const Planes<const T>& planes = problem.sources.front().planes;
+  const SourcePlanes& planes = problem.sources.front().planes;
   if (problem.taps() == 1 && problem.channels > 1 && planes.channel == 1 && planes.spatial.back() != 1) return false;
   const auto share = [&](Index n) { return static_cast<double>(n) / static_cast<double>(ceil_div(n, width) * width); };
   return share(std::max<Index>(1, problem.gather.back().positions)) > share(std::max<Index>(1, problem.rows));
 }
 
-template <class T, class S>
-GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKernels& kernels, Index packed_bytes)
+template <class S>
+GatherEngine<S>::GatherEngine(const GatherProblem& problem, const ConvKernels& kernels, Index packed_bytes)
     : p_(problem),
+      type_(*problem.out.data.type),
       kernels_(kernels),
       packed_bytes_(packed_bytes),
       products_(product_kernels<S>(kernels, problem.mode)),
       correct_(problem.mode != Mode::fast),
       twofold_(problem.mode == Mode::twofold),
-      stencil_(prefers_stencil<T, S>(problem, products_.width)),
+      stencil_(prefers_stencil(problem, products_.width)),
       by_position_(problem.mode != Mode::fast && !stencil_),
       shallow_(is_shallow(problem)),
       taps_(problem.taps()),
@@ -231,7 +234,7 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
   additions_ = static_cast<double>(block + blocks * static_cast<Index>(p_.sources.size()) + 2);
   const double unit = 0x1p-53;
   gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
-  for (const Source<T>& source : p_.sources) {
+  for (const Source& source : p_.sources) {
     const std::vector<Index> offsets = p_.filter_offsets(source);
     const bool run = std::is_sorted(offsets.begin(), offsets.end()) && offsets.back() - offsets.front() == taps_ - 1;
     in_one_run_.push_back(run && (source.channel == taps_ || p_.channels == 1));
@@ -245,8 +248,8 @@ GatherEngine<T, S>::GatherEngine(const GatherProblem<T>& problem, const ConvKern
   }
 }
 
-template <class T, class S>
-bool GatherEngine<T, S>::next_batch() {
+template <class S>
+bool GatherEngine<S>::next_batch() {
   if (batch_end_ < 0) {
     batch_end_ = 0;
     if (p_.batch == 0 || p_.groups * p_.rows == 0 || position_count(p_.gather) == 0) return false;

@@ -11,28 +11,32 @@ namespace halfulp::conv {
 // slab holds a zero there. This margin, far below any nonzero product of floats, makes such zeros undecided.
 inline constexpr double kPaddingMargin = 0x1p-300;
 
-template <class T, class S>
-void GatherEngine<T, S>::fill_without_terms() {
-  Index positions = 1;
-  for (const GatherAxis& axis : p_.gather) positions *= axis.positions;
-  for (Index n = 0; n < p_.batch; ++n) {
-    for (Index row = 0; row < p_.groups * p_.rows; ++row) {
-      const T value = p_.bias == nullptr ? round_to<T>(0.0) : p_.bias[p_.channel_of(0, row) * p_.bias_stride];
-      for (Index i = 0; i < positions; ++i) {
-        Index rest = i, offset = 0;
-        for (std::size_t axis = p_.gather.size(); axis-- > 0;) {
+template <class S>
+void GatherEngine<S>::fill_without_terms() {
+  const GatherAxis& last = p_.gather.back();
+  const Index lines = position_count(p_.gather) / last.positions;
+  const Index stride = last.out_step * p_.out.spatial.back();
+  Buffer<std::byte> values;
+  const Outputs line{values.at_least(last.positions * type_.size), &type_};
+  for (Index row = 0; row < p_.groups * p_.rows; ++row) {
+    const double value = p_.bias == nullptr ? 0.0 : p_.bias[p_.channel_of(0, row) * p_.bias_stride];
+    for (Index i = 0; i < last.positions; ++i) store(line + i, value);
+    for (Index n = 0; n < p_.batch; ++n) {
+      for (Index i = 0; i < lines; ++i) {
+        Index rest = i, offset = last.out_start * p_.out.spatial.back();
+        for (std::size_t axis = p_.gather.size() - 1; axis-- > 0;) {
           const GatherAxis& one = p_.gather[axis];
           offset += (one.out_start + rest % one.positions * one.out_step) * p_.out.spatial[axis];
           rest /= one.positions;
         }
-        p_.plane(n, 0, row)[offset] = value;
+        copy_spread(kernels_, constant(line), last.positions, stride, p_.plane(n, 0, row) + offset);
       }
     }
   }
 }
 
-template <class T, class S>
-double GatherEngine<T, S>::largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const {
+template <class S>
+double GatherEngine<S>::largest_in(const double* slab, const SlabLayout& layout, Index channels, Index cells) const {
   if (layout.channels_inside) return kernels_.largest_magnitude(slab, cells * channels);
   double largest = 0;
   for (Index c = 0; c < channels; ++c)
@@ -40,8 +44,8 @@ double GatherEngine<T, S>::largest_in(const double* slab, const SlabLayout& layo
   return largest;
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::add_sizes(Workspace& work, const double* slab, const SlabLayout& layout, Index channels) {
+template <class S>
+void GatherEngine<S>::add_sizes(Workspace& work, const double* slab, const SlabLayout& layout, Index channels) {
   const Index cells = work.plan.cells();
   double* const squares = work.squares.at_least(1);
   if (!layout.channels_inside) {
@@ -55,8 +59,8 @@ void GatherEngine<T, S>::add_sizes(Workspace& work, const double* slab, const Sl
 }
 
 // The 2-norm of the cells of each position; for twofold sums the sum of their magnitudes.
-template <class T, class S>
-void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
+template <class S>
+void GatherEngine<S>::finish_reach(Workspace& work, std::size_t s) {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
   double* const reach = work.reach.at_least(1) + static_cast<Index>(s) * positions;
   // Axis by axis, from the last: an axis of cells is summed over its taps and becomes one of positions.
@@ -82,8 +86,8 @@ void GatherEngine<T, S>::finish_reach(Workspace& work, std::size_t s) {
 }
 
 // The largest magnitude of the cells of each position, instead of that of the whole tile.
-template <class T, class S>
-void GatherEngine<T, S>::refine_reach(Workspace& work) {
+template <class S>
+void GatherEngine<S>::refine_reach(Workspace& work) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index channel = SlabLayout::of<S>(work.plan.cells(), p_.channels, false).channel;
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
@@ -104,8 +108,8 @@ void GatherEngine<T, S>::refine_reach(Workspace& work) {
 }
 
 // The sums of the magnitudes of the terms themselves: those of a sum of zeros, as sparse cotangents give, are zero.
-template <class T, class S>
-void GatherEngine<T, S>::measure_terms(Workspace& work, const Part& part, Acceptance& a) {
+template <class S>
+void GatherEngine<S>::measure_terms(Workspace& work, const Part& part, Acceptance& a) {
   if constexpr (std::is_same_v<S, double>) {
     const Index cells = SlabLayout::of<S>(work.plan.cells(), 1, false).channel * p_.channels;
     const S* const slab = work.slab.at_least(1) + work.slab_begin[0];
@@ -124,8 +128,8 @@ void GatherEngine<T, S>::measure_terms(Workspace& work, const Part& part, Accept
   }
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::mark_padding(Workspace& work, const Tile& tile) {
   work.padded.assign(1, 0);
   std::vector<char> along, next;
   for (int axis = 0; axis < tile.count.size(); ++axis) {
@@ -149,8 +153,8 @@ void GatherEngine<T, S>::mark_padding(Workspace& work, const Tile& tile) {
 }
 
 // The output offset of each run of positions along the last axis.
-template <class T, class S>
-void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::find_runs(Workspace& work, const Tile& tile) {
   work.run_offsets.assign(1, 0);
   std::vector<Index> next;
   const int last = tile.count.size() - 1;
@@ -168,11 +172,11 @@ void GatherEngine<T, S>::find_runs(Workspace& work, const Tile& tile) {
     work.in_one_run = work.in_one_run && work.run_offsets[i] - work.run_offsets[i - 1] == tile.count[last];
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const Index positions = tile.positions(), padded = static_cast<Index>(work.rows.size());
   const bool done = !correct_ && p_.bias == nullptr;
-  if (std::is_same_v<T, S> && done && work.in_one_run && p_.variants == 1)
+  if (same_type() && done && work.in_one_run && p_.variants == 1)
     return turn_into_output(work, chunk, n, positions);
   const Index stride = odd_lines<S>(positions);  // from one output channel's sums to the next's
   const Index planes = twofold_ ? 2 : 1;
@@ -194,27 +198,26 @@ void GatherEngine<T, S>::finish_matrix(Workspace& work, const Chunk& chunk, Inde
 }
 
 // Sums that are outputs already, in lines that lie side by side.
-template <class T, class S>
-void GatherEngine<T, S>::turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions) {
+template <class S>
+void GatherEngine<S>::turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions) {
   const S* sums = work.sums.at_least(1);
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
-    if constexpr (std::is_same_v<T, S>)
-      products_.transpose(sums, work.stride, positions, panel.columns,
-                          p_.plane(n, panel.group, panel.first) + work.run_offsets.front(), p_.out.channel);
+    const Outputs out = p_.plane(n, panel.group, panel.first) + work.run_offsets.front();
+    products_.transpose(sums, work.stride, positions, panel.columns, out.template as<S>(), p_.out.channel);
     sums += panel.width;
   }
 }
 
 // Finishes consecutive positions, whole lines along the last axis.
-template <class T, class S>
-void GatherEngine<T, S>::finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile,
+template <class S>
+void GatherEngine<S>::finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile,
                                      const Margin* margin) {
   const Index run = tile.count[tile.count.size() - 1];
-  T* const plane = p_.plane(part.n, part.group, part.row);
+  const Outputs plane = p_.plane(part.n, part.group, part.row);
   const bool direct = work.in_one_run || (part.count == run && p_.gather.back().out_step * p_.out.spatial.back() == 1);
   const Index offset = work.run_offsets[static_cast<std::size_t>(work.in_one_run ? 0 : part.first / run)];
-  T* const out = direct ? plane + offset + (work.in_one_run ? part.first : 0) : work.rounded.at_least(part.count);
+  const Outputs out = direct ? plane + offset + (work.in_one_run ? part.first : 0) : rounded(work, part.count);
   if (p_.bias_position != 0) add_line_bias(part, tile, high, low);
   if constexpr (std::is_same_v<S, double>) {
     if (correct_) finish_correct(work, part, high, low, tile, margin, out);
@@ -225,8 +228,8 @@ void GatherEngine<T, S>::finish_part(Workspace& work, const Part& part, S* high,
   if (!direct) write(work, part, plane, run);
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::add_line_bias(const Part& part, const Tile& tile, S* high, S* low) const {
+template <class S>
+void GatherEngine<S>::add_line_bias(const Part& part, const Tile& tile, S* high, S* low) const {
   for (Index i = 0; i < part.count; ++i) {
     const double bias = p_.bias_of(0, 0, tile.first[0] + part.first + i);
     if (twofold_) {
@@ -239,8 +242,8 @@ void GatherEngine<T, S>::add_line_bias(const Part& part, const Tile& tile, S* hi
   }
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::finish_fast(const Part& part, S* sums, T* out) {
+template <class S>
+void GatherEngine<S>::finish_fast(const Part& part, S* sums, const Outputs& out) {
   if (p_.bias != nullptr && p_.bias_position == 0) {
     const S bias = static_cast<S>(p_.bias_of(part.group, part.row));
     for (Index i = 0; i < part.count; ++i) sums[i] += bias;
@@ -250,8 +253,8 @@ void GatherEngine<T, S>::finish_fast(const Part& part, S* sums, T* out) {
 
 // The margins of an output channel's sums. False if they do not decide: where zeros, padding and exact sums ask for a
 // closer look.
-template <class T, class S>
-bool GatherEngine<T, S>::find_margin(Workspace& work, Index group, Index row, Margin& margin) const {
+template <class S>
+bool GatherEngine<S>::find_margin(Workspace& work, Index group, Index row, Margin& margin) const {
   if (!correct_ || twofold_ || work.refined || exact_.known() || !finite_filters_) return false;
   margin = {{}, {}, gamma_ * bias_size(group, row), bias_left(group, row)};
   double least = 0;
@@ -268,8 +271,8 @@ bool GatherEngine<T, S>::find_margin(Workspace& work, Index group, Index row, Ma
   return least + margin.base >= kPaddingMargin && margin.base < std::numeric_limits<double>::infinity();
 }
 
-template <class T, class S>
-Acceptance GatherEngine<T, S>::acceptance(Workspace& work, const Part& part) const {
+template <class S>
+Acceptance GatherEngine<S>::acceptance(Workspace& work, const Part& part) const {
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
   if (!by_position_ && !work.spread) {
     for (std::size_t s = 0; s < p_.sources.size(); ++s)
@@ -285,30 +288,30 @@ Acceptance GatherEngine<T, S>::acceptance(Workspace& work, const Part& part) con
   return a;
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
-                                        const Margin* margin, T* out) {
+template <class S>
+void GatherEngine<S>::finish_correct(Workspace& work, const Part& part, double* high, double* low, const Tile& tile,
+                                        const Margin* margin, const Outputs& out) {
   work.seen += part.count;
   const bool measured = shallow_ && work.measured;  // lines of the tile had many zeros
-  if (margin != nullptr && !measured && decide_sums(kernels_, high, part.count, *margin, out)) return;
+  if (margin != nullptr && !measured && type_.decide(high, part.count, *margin, out.at)) return;
   std::uint8_t* const bad = work.bad.at_least(part.count);
   Acceptance a = acceptance(work, part);
   if (measured) measure_terms(work, part, a);
-  Index count = accept_sums(kernels_, high, low, a, out, bad);
+  Index count = type_.accept(high, low, a, out.at, bad);
   if (shallow_ && !measured && count > 4) {
     measure_terms(work, part, a);
-    count = accept_sums(kernels_, high, low, a, out, bad);
+    count = type_.accept(high, low, a, out.at, bad);
   }
   work.undecided += count;
   const bool many = work.undecided >= 64 && work.undecided * 16 > work.seen;
   if (many && !exact_.known()) {
     exact_.find([&] { return find_exact_limit(); });
     a.exact = exact_.now();
-    count = accept_sums(kernels_, high, low, a, out, bad);
+    count = type_.accept(high, low, a, out.at, bad);
   }
   if (many && count * 16 > part.count && work.whole && !shallow_) {
     refine_reach(work);
-    count = accept_sums(kernels_, high, low, a, out, bad);
+    count = type_.accept(high, low, a, out.at, bad);
   }
   if (count == 0 && finite_filters_) return;
   for (Index i = 0; i < part.count; ++i) {
@@ -324,16 +327,16 @@ void GatherEngine<T, S>::finish_correct(Workspace& work, const Part& part, doubl
       bound += a.reach[s][i] * a.size[s];
       all_zero = all_zero && (a.reach[s][i] == 0 || a.size[s] == 0);
     }
-    out[i] = p_.resolve(part.n, part.group, part.row, tile.position(part.first + i), value,
-                        all_zero || bound < a.exact, !twofold_ && !spoilt);
+    p_.resolve(part.n, part.group, part.row, tile.position(part.first + i), value, all_zero || bound < a.exact,
+               !twofold_ && !spoilt, out + i);
   }
 }
 
-template <class T, class S>
-double GatherEngine<T, S>::find_exact_limit() const {
+template <class S>
+double GatherEngine<S>::find_exact_limit() const {
   double grid = std::numeric_limits<double>::infinity();
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    const Source<T>& source = p_.sources[s];
+    const Source& source = p_.sources[s];
     Sizes shape{p_.batch, p_.groups * p_.channels}, strides{source.planes.batch, source.planes.channel};
     const Sizes filter_shape{p_.groups, p_.rows / p_.variants, p_.variants, p_.channels};
     const Sizes filter_strides{source.group, source.row, source.variant, source.channel};
@@ -354,20 +357,12 @@ double GatherEngine<T, S>::find_exact_limit() const {
   return exact_limit(grid, additions_, twofold_);
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::write(Workspace& work, const Part& part, T* plane, Index run) {
+template <class S>
+void GatherEngine<S>::write(Workspace& work, const Part& part, const Outputs& plane, Index run) {
   const Index stride = p_.gather.back().out_step * p_.out.spatial.back();
-  const T* in = work.rounded.at_least(1);
-  for (Index l = part.first / run; l < (part.first + part.count) / run; ++l, in += run) {
-    T* const out = plane + work.run_offsets[static_cast<std::size_t>(l)];
-    if (stride == 1) {
-      std::copy_n(in, run, out);
-    } else if constexpr (std::is_same_v<T, float>) {
-      kernels_.spread_f32(in, run, stride, out);
-    } else {
-      for (Index i = 0; i < run; ++i) out[i * stride] = in[i];
-    }
-  }
+  Outputs in = rounded(work, part.count);
+  for (Index l = part.first / run; l < (part.first + part.count) / run; ++l, in += run)
+    copy_spread(kernels_, constant(in), run, stride, plane + work.run_offsets[static_cast<std::size_t>(l)]);
 }
 
 }  // namespace halfulp::conv

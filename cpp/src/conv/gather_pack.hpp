@@ -9,8 +9,8 @@ namespace halfulp::conv {
 
 // How many chunks the output channels of a group are cut into: as few as the cache allows, but one for each thread
 // where there are few positions and many weights. Then each thread keeps the weights that it has packed.
-template <class T, class S>
-Index GatherEngine<T, S>::chunk_count(Index lane, Index most) const {
+template <class S>
+Index GatherEngine<S>::chunk_count(Index lane, Index most) const {
   const Index lanes = ceil_div(p_.rows, lane);
   const Index fitting = std::min(kChunkBytes, packed_bytes_) / (depth_ * lane * static_cast<Index>(sizeof(S)));
   const Index chunks = ceil_div(lanes, std::max(most, fitting));
@@ -21,8 +21,8 @@ Index GatherEngine<T, S>::chunk_count(Index lane, Index most) const {
   return cells * sources < depth_ * p_.rows ? std::max(chunks, std::min<Index>(num_threads(), lanes)) : chunks;
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::make_panels() {
+template <class S>
+void GatherEngine<S>::make_panels() {
   const Index lane = stencil_ ? 1 : products_.width;
   const Index most = stencil_ ? kMaxStencilChannels : products_.vectors;
   const Index lanes = ceil_div(p_.rows, lane);
@@ -45,8 +45,8 @@ void GatherEngine<T, S>::make_panels() {
 }
 
 // Decides which chunks, from `begin` on, are packed together, and gives their panels a place.
-template <class T, class S>
-void GatherEngine<T, S>::open_batch(Index begin) {
+template <class S>
+void GatherEngine<S>::open_batch(Index begin) {
   Index end = begin, size = 0;
   for (; end < static_cast<Index>(chunks_.size()); ++end) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(end)];
@@ -72,8 +72,8 @@ void GatherEngine<T, S>::open_batch(Index begin) {
 
 // One vector of a panel's columns at a time: a piece of every filter is loaded, measured and, while it is still in the
 // nearest cache, turned into the panel.
-template <class T, class S>
-void GatherEngine<T, S>::pack_columns(Index number, Buffer<S>& lines) {
+template <class S>
+void GatherEngine<S>::pack_columns(Index number, Buffer<S>& lines) {
   const PackUnit& unit = pack_units_[static_cast<std::size_t>(number)];
   const Panel& panel = panels_[static_cast<std::size_t>(unit.panel)];
   const Index run = taps_ * p_.channels, piece = std::min(run, kPackPiece);
@@ -101,22 +101,25 @@ void GatherEngine<T, S>::pack_columns(Index number, Buffer<S>& lines) {
 }
 
 // Products [first, first + n) of one filter in the order of the sums: channels, then taps.
-template <class T, class S>
-void GatherEngine<T, S>::load_filter(std::size_t s, Index group, Index row, Index first, Index n, S* line) {
-  const Source<T>& source = p_.sources[s];
+template <class S>
+void GatherEngine<S>::load_filter(std::size_t s, Index group, Index row, Index first, Index n, S* line) {
+  const Source& source = p_.sources[s];
   const std::vector<Index>& offsets = filter_offsets_[s];
-  const T* const data = p_.filter(source, group, row);
-  if (in_one_run_[s]) return load_kernel<T, S>(kernels_)(data + offsets.front() + first, 1, n, line);
-  Index t = first % taps_;
-  for (const T* channel = data + first / taps_ * source.channel; n > 0; channel += source.channel, t = 0)
-    for (; t < taps_ && n > 0; ++t, --n)
-      *line++ = static_cast<S>(as_double(channel[offsets[static_cast<std::size_t>(t)]]));
+  const Elements data = p_.filter(source, group, row);
+  if (in_one_run_[s]) return (data + offsets.front() + first).load(1, n, line);
+  if (taps_ == 1) return (data + offsets.front() + first * source.channel).load(source.channel, n, line);
+  visit_float(type_.dtype, [&]<class T>(T) {
+    Index t = first % taps_, left = n;
+    for (const T* channel = data.as<T>() + first / taps_ * source.channel; left > 0; channel += source.channel, t = 0)
+      for (; t < taps_ && left > 0; ++t, --left)
+        *line++ = static_cast<S>(as_double(channel[offsets[static_cast<std::size_t>(t)]]));
+  });
 }
 
 // Adds to the square of its 2-norm or, for twofold sums, takes its largest magnitude; adds to the sum of its magnitudes
 // for a stencil. Only finiteness is asked for in fast mode.
-template <class T, class S>
-void GatherEngine<T, S>::measure_filter(const S* line, Index n, double& size) {
+template <class S>
+void GatherEngine<S>::measure_filter(const S* line, Index n, double& size) {
   if (!products_.finite(line, n)) finite_filters_ = false;
   if constexpr (std::is_same_v<S, double>) {
     if (!correct_) return;

@@ -10,10 +10,9 @@
 
 namespace halfulp::conv {
 
-template <class T>
 struct Source {
-  Planes<const T> planes;
-  const T* filters = nullptr;
+  SourcePlanes planes;
+  Elements filters;
   Index row = 0;      // filter stride from one output channel to the next
   Index channel = 0;  // from one source channel to the next
   Index group = 0;    // from one group to the next
@@ -23,7 +22,6 @@ struct Source {
 
 // Output row j of a group is variant j % variants of output channel j / variants: residues that meet the same cells
 // with other taps are output channels like others.
-template <class T>
 struct GatherProblem {
   Mode mode = Mode::wide;
   Gather gather;
@@ -33,49 +31,40 @@ struct GatherProblem {
   Index rows = 0;      // of the output, per group
   Index variants = 1;
   Index out_variant = 0;  // output elements from one variant to the next
-  std::vector<Source<T>> sources;
-  const T* bias = nullptr;
+  std::vector<Source> sources;
+  Elements bias;
   Index bias_stride = 0;
   Index bias_position = 0;  // from one position to the next, for a bias along the only axis instead of the channels
-  Planes<T> out;
+  OutputPlanes out;
 
   Index taps() const { return tap_count(gather); }
   Index channel_of(Index group, Index row) const { return (group * rows + row) / variants; }
-  const T* filter(const Source<T>& source, Index group, Index row) const {
+  Elements filter(const Source& source, Index group, Index row) const {
     return source.filters + group * source.group + row / variants * source.row + row % variants * source.variant;
   }
-  T* plane(Index n, Index group, Index row) const {
+  Outputs plane(Index n, Index group, Index row) const {
     return out.data + n * out.batch + channel_of(group, row) * out.channel + row % variants * out_variant;
   }
   double bias_of(Index group, Index row, Index position = 0) const {
-    return as_double(bias[channel_of(group, row) * bias_stride + position * bias_position]);
+    return bias[channel_of(group, row) * bias_stride + position * bias_position];
   }
 
   // The filter offset of every tap, last axis fastest.
-  std::vector<Index> filter_offsets(const Source<T>& source) const {
-    std::vector<Index> offsets{0}, next;
-    for (std::size_t axis = 0; axis < gather.size(); ++axis) {
-      next.clear();
-      for (const Index offset : offsets)
-        for (const Index tap : gather[axis].tap) next.push_back(offset + tap * source.spatial[axis]);
-      offsets.swap(next);
-    }
-    return offsets;
-  }
+  std::vector<Index> filter_offsets(const Source& source) const;
 
-  // Calls f(weights, stride, cells, stride, count) for runs of the products of output (n, group, row, position) until f
-  // returns false.
+  // Calls f(pairs of weights and cells) for runs of the products of output (n, group, row, position) until it returns
+  // false.
   template <class F>
   bool for_each_run(Index n, Index group, Index row, const Sizes& position, const F& f) const {
     const bool single = taps() == 1;  // then all channels are one run
-    for (const Source<T>& source : sources) {
-      const T* const first = source.planes.data + n * source.planes.batch + group * channels * source.planes.channel;
+    for (const Source& source : sources) {
+      const Elements first = source.planes.data + n * source.planes.batch + group * channels * source.planes.channel;
       if (single) {
         if (!walk_channels(source, filter(source, group, row), first, position, f)) return false;
         continue;
       }
       for (Index c = 0; c < channels; ++c) {
-        const T* weights = filter(source, group, row) + c * source.channel;
+        const Elements weights = filter(source, group, row) + c * source.channel;
         if (!walk_axis(source, 0, weights, first + c * source.planes.channel, position, f)) return false;
       }
     }
@@ -84,26 +73,13 @@ struct GatherProblem {
 
   // The correctly rounded value of an output whose sum came out as `value`. `exact` says that the sum is known to be
   // exact, `trusted` that an infinity or NaN can only come from the terms.
-  [[gnu::noinline]] T resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact,
-                              bool trusted) const {
-    if (trusted && !std::isfinite(value)) return round_to<T>(value);
-    const double first = bias == nullptr ? -0.0 : bias_of(group, row, position[0]);
-    const auto walk = [&](const auto& f) { return for_each_run(n, group, row, position, f); };
-    ZeroTerms zeros(exact, bias != nullptr, first);
-    if (value == 0) {
-      walk(one_by_one<T>([&](double w, double x) { return zeros.look_at(w, x); }));
-      if (zeros.known()) return round_to<T>(zeros.sum());
-    }
-    // Most sums that are NaN have a NaN among their first terms.
-    if (!std::isfinite(value) && !walk(one_by_one<T>([](double w, double x) { return w == w && x == x; })))
-      return round_to<T>(value - value);
-    return round_products<T>(walk, bias == nullptr ? nullptr : &first);
-  }
+  void resolve(Index n, Index group, Index row, const Sizes& position, double value, bool exact, bool trusted,
+               const Outputs& result) const;
 
  private:
   // The only tap of every channel.
   template <class F>
-  bool walk_channels(const Source<T>& source, const T* weights, const T* cells, const Sizes& position,
+  bool walk_channels(const Source& source, Elements weights, Elements cells, const Sizes& position,
                      const F& f) const {
     for (std::size_t axis = 0; axis < gather.size(); ++axis) {
       const GatherAxis& one = gather[axis];
@@ -112,11 +88,11 @@ struct GatherProblem {
       weights += one.tap[0] * source.spatial[axis];
       cells += cell * source.planes.spatial[axis];
     }
-    return f(weights, source.channel, cells, source.planes.channel, channels);
+    return f(Pairs{weights, source.channel, cells, source.planes.channel, channels});
   }
 
   template <class F>
-  bool walk_axis(const Source<T>& source, std::size_t axis, const T* weights, const T* cells, const Sizes& position,
+  bool walk_axis(const Source& source, std::size_t axis, Elements weights, Elements cells, const Sizes& position,
                  const F& f) const {
     const GatherAxis& one = gather[axis];
     const Index start = position[static_cast<int>(axis)] * one.step;
@@ -131,9 +107,10 @@ struct GatherProblem {
     const auto cell = [&](std::size_t t) { return cells + (start + one.offset[t]) * source.planes.spatial[axis]; };
     if (axis + 1 == gather.size()) {  // and lie evenly
       if (begin == end) return true;
-      if (begin + 1 == end) return f(weight(begin), 0, cell(begin), 0, 1);
-      return f(weight(begin), weight(begin + 1) - weight(begin), cell(begin), cell(begin + 1) - cell(begin),
-               static_cast<Index>(end - begin));
+      if (begin + 1 == end) return f(Pairs{weight(begin), 0, cell(begin), 0, 1});
+      const Index tap = one.tap[begin + 1] - one.tap[begin], offset = one.offset[begin + 1] - one.offset[begin];
+      return f(Pairs{weight(begin), tap * source.spatial[axis], cell(begin), offset * source.planes.spatial[axis],
+                     static_cast<Index>(end - begin)});
     }
     for (std::size_t t = begin; t < end; ++t)
       if (!walk_axis(source, axis + 1, weight(t), cell(t), position, f)) return false;

@@ -8,8 +8,8 @@ namespace halfulp::conv {
 
 // Stages the tile's cells and, unless all products fit one block, sums them. Each line of positions along the last axis
 // is then padded to whole vectors.
-template <class T, class S>
-void GatherEngine<T, S>::stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const Index positions = tile.positions(), run = tile.count[tile.count.size() - 1];
   const Index line = ceil_div(run, products_.width) * products_.width;
   if (!one_block_) work.sums.at_least(positions / run * line * chunk.width * (twofold_ ? 2 : 1));
@@ -43,8 +43,8 @@ void GatherEngine<T, S>::stencil_sums(Workspace& work, const Chunk& chunk, Index
   }
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab,
+template <class S>
+void GatherEngine<S>::stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab,
                                        Index first_k, const Index* offsets, Index depth, bool first) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index run = tile.count[tile.count.size() - 1];
@@ -65,8 +65,8 @@ void GatherEngine<T, S>::stencil_block(Workspace& work, const Chunk& chunk, cons
 
 // The sums of `count` lines of a panel from line `first` on, at work.turned + m * stride + i for position i of output
 // channel m; low parts `panel.width * stride` later.
-template <class T, class S>
-void GatherEngine<T, S>::take_lines(Workspace& work, const Chunk& chunk, const Panel& panel, const Tile& tile,
+template <class S>
+void GatherEngine<S>::take_lines(Workspace& work, const Chunk& chunk, const Panel& panel, const Tile& tile,
                                     Index first, Index count, Index stride) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index run = tile.count[tile.count.size() - 1];
@@ -89,8 +89,8 @@ void GatherEngine<T, S>::take_lines(Workspace& work, const Chunk& chunk, const P
                     turned + (plane * panel.width + m) * stride + l * run);
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::finish_stencil(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::finish_stencil(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const Index run = tile.count[tile.count.size() - 1];
   const Index lines = tile.positions() / run, together = std::max<Index>(1, kLinePositions / run);
   const Index stride = odd_lines<S>(together * run + products_.width);

@@ -6,8 +6,8 @@
 namespace halfulp::conv {
 
 // Tiles that keep the threads equally busy; a slab that stays small even where strides or dilations are wide.
-template <class T, class S>
-Index GatherEngine<T, S>::tile_size(Index chunks) const {
+template <class S>
+Index GatherEngine<S>::tile_size(Index chunks) const {
   const Index by_lines = one_block_ ? kLineTile / p_.channels : 0;
   const bool in_rows = taps_ == 1 && channels_inside(p_.sources.front().planes);
   // All channels of a tile at a time, if that leaves enough positions: its sums then stay in the nearest cache.
@@ -38,15 +38,15 @@ Index GatherEngine<T, S>::tile_size(Index chunks) const {
 
 // Samples innermost: a tile's plan serves them all. Then tiles, so that a chunk of filters stays in the cache; but a
 // stencil's filters are few, and it walks through memory plane after plane.
-template <class T, class S>
-GatherTask GatherEngine<T, S>::task_of(Index number) const {
+template <class S>
+GatherTask GatherEngine<S>::task_of(Index number) const {
   const Index chunks = batch_end_ - batch_begin_, tiles = tiling_.count();
   if (stencil_) return {number / chunks % p_.batch, number / chunks / p_.batch, batch_begin_ + number % chunks};
   return {number % p_.batch, number / p_.batch % tiles, batch_begin_ + number / p_.batch / tiles};
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::run_task(Workspace& work, Index number) {
+template <class S>
+void GatherEngine<S>::run_task(Workspace& work, Index number) {
   const GatherTask task = task_of(number);
   const Chunk& chunk = chunks_[static_cast<std::size_t>(task.chunk)];
   const Tile tile = tiling_.tile(task.tile);
@@ -69,10 +69,10 @@ void GatherEngine<T, S>::run_task(Workspace& work, Index number) {
 }
 
 // The cells of a source that a task will stage: `step` channels from channel `first` on.
-template <class T, class S>
-Ahead<T> GatherEngine<T, S>::cells_of(std::size_t s, Index n, Index group, const Tile& tile, Index first,
+template <class S>
+Ahead GatherEngine<S>::cells_of(std::size_t s, Index n, Index group, const Tile& tile, Index first,
                                       Index step) const {
-  const Planes<const T>& planes = p_.sources[s].planes;
+  const SourcePlanes& planes = p_.sources[s].planes;
   Index begin = 0, length = 1, cells = 1;
   for (std::size_t axis = 0; axis < p_.gather.size(); ++axis) {
     const GatherAxis& one = p_.gather[axis];
@@ -87,25 +87,26 @@ Ahead<T> GatherEngine<T, S>::cells_of(std::size_t s, Index n, Index group, const
     cells *= high - low + 1;
   }
   if (length > 2 * cells) return {};  // mostly other cells: not worth it
-  const T* const data = planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel + begin;
+  const Elements data = planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel + begin;
   return {data, planes.channel, length, std::min(step, p_.channels - first)};
 }
 
 // The outputs of a task, where they lie side by side.
-template <class T, class S>
-Ahead<T> GatherEngine<T, S>::outputs_of(const Workspace& work, const Chunk& chunk, Index n) const {
+template <class S>
+Ahead GatherEngine<S>::outputs_of(const Workspace& work, const Chunk& chunk, Index n) const {
   if (!work.in_one_run) return {};
   const Panel& first = panels_[static_cast<std::size_t>(chunk.begin)];
   const Panel& last = panels_[static_cast<std::size_t>(chunk.end - 1)];
   const Index last_channel = p_.channel_of(first.group, last.first + last.columns - 1);
   const Index channels = last_channel - p_.channel_of(first.group, first.first) + 1;
   const Index positions = static_cast<Index>(work.plan.position_cells().size());
-  return {p_.plane(n, first.group, first.first) + work.run_offsets.front(), p_.out.channel, positions, channels};
+  const Outputs start = p_.plane(n, first.group, first.first) + work.run_offsets.front();
+  return {constant(start), p_.out.channel, positions, channels};
 }
 
 // What this thread probably stages after the current task: threads take tasks in turn.
-template <class T, class S>
-Ahead<T> GatherEngine<T, S>::cells_of_next_task(const Workspace& work, Index step) const {
+template <class S>
+Ahead GatherEngine<S>::cells_of_next_task(const Workspace& work, Index step) const {
   const Index number = work.number + num_threads();
   if (number >= task_count()) return {};
   const GatherTask now = task_of(work.number), next = task_of(number);
@@ -116,12 +117,12 @@ Ahead<T> GatherEngine<T, S>::cells_of_next_task(const Workspace& work, Index ste
   return cells_of(0, next.n, group_of(next), tiling_.tile(next.tile), 0, step);
 }
 
-template <class T, class S>
-SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, Index group, Index first, Index count,
+template <class S>
+SlabLayout GatherEngine<S>::stage(Workspace& work, std::size_t s, Index n, Index group, Index first, Index count,
                                      S* slab) {
-  const Planes<const T>& planes = p_.sources[s].planes;
+  const SourcePlanes& planes = p_.sources[s].planes;
   const SlabLayout layout = SlabLayout::of<S>(work.plan.cells(), count, channels_inside(planes));
-  Stager<T, S> stager(kernels_, work.plan, planes);
+  Stager<S> stager(work.plan, planes);
   stager.stage(planes.data + n * planes.batch + (group * p_.channels + first) * planes.channel, count, layout, slab);
   work.offsets.resize(static_cast<std::size_t>(count * taps_));
   Index* offset = work.offsets.data();
@@ -132,15 +133,16 @@ SlabLayout GatherEngine<T, S>::stage(Workspace& work, std::size_t s, Index n, In
 
 // The cells of the channels [first, first + count), staged; or in place, where they are sums' type already and lie in
 // long runs.
-template <class T, class S>
-SlabLayout GatherEngine<T, S>::find_cells(Workspace& work, std::size_t s, Index n, Index group, const Tile& tile,
+template <class S>
+SlabLayout GatherEngine<S>::find_cells(Workspace& work, std::size_t s, Index n, Index group, const Tile& tile,
                                           Index first, Index count, const S*& cells) {
-  const Planes<const T>& planes = p_.sources[s].planes;
-  if constexpr (std::is_same_v<T, S>) {
+  const SourcePlanes& planes = p_.sources[s].planes;
+  if (same_type()) {
     const bool plain = !correct_ && p_.gather.size() == 1 && taps_ == 1 && p_.gather[0].offset[0] == 0 &&
                        p_.gather[0].step == 1 && p_.gather[0].positions == p_.gather[0].source_size;
     if (plain && channels_inside(planes)) {
-      cells = planes.data + n * planes.batch + (group * p_.channels + first) + tile.first[0] * planes.spatial[0];
+      const Index start = n * planes.batch + group * p_.channels + first + tile.first[0] * planes.spatial[0];
+      cells = (planes.data + start).template as<S>();
       work.offsets.resize(static_cast<std::size_t>(count));
       for (Index c = 0; c < count; ++c) work.offsets[static_cast<std::size_t>(c)] = c;
       return {planes.spatial[0], 1, true};
@@ -159,8 +161,8 @@ void for_each_block(Index count, Index taps, Index block_channels, Index block_t
       f(c * taps + t, block_taps == taps ? std::min(block_channels, count - c) * taps : std::min(block_taps, taps - t));
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
+template <class S>
+void GatherEngine<S>::matrix_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const Index positions = static_cast<Index>(cells.size());
   const Index padded = positions + kMaxRows - 1;  // the last rows of the last block are computed in vain
@@ -211,17 +213,17 @@ void GatherEngine<T, S>::matrix_sums(Workspace& work, const Chunk& chunk, Index 
   work.whole = false;
 }
 
-template <class T, class S>
-void GatherEngine<T, S>::matrix_block(Workspace& work, const Chunk& chunk, Index number, Index first_k,
+template <class S>
+void GatherEngine<S>::matrix_block(Workspace& work, const Chunk& chunk, Index number, Index first_k,
                                       const Index* offsets, Index depth, S* column, bool first) {
   const Index padded = static_cast<Index>(work.rows.size()), positions = padded - kMaxRows + 1;
   const Panel& panel = panels_[static_cast<std::size_t>(number)];
   const S* const packed = packed_data_ + panel.packed + first_k * panel.width;
   const auto matrix = products_.tall[panel.width / products_.width - 1];
   const Index rows = products_.tall_rows[panel.width / products_.width - 1];
-  Ahead<S> next;  // products of filters that are too many to stay near
+  Ahead next;  // products of filters that are too many to stay near
   if (chunk.width * depth_ * static_cast<Index>(sizeof(S)) > kNearBytes) {
-    next = {packed + depth * panel.width, 0, depth * panel.width, 1};
+    next = {packed + depth * panel.width, depth * panel.width};
     next.share(ceil_div(positions, rows));
   }
   for (Index r = 0; r < positions; r += rows) {

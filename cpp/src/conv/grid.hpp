@@ -13,17 +13,7 @@
 namespace halfulp::conv {
 
 // The smallest lowest bit of an array; infinity if it has no finite nonzero element.
-template <class T>
-double smallest_bit(const T* data, const Sizes& shape, const Sizes& strides, int axis = 0) {
-  if (axis == shape.size()) return lowest_bit(as_double(*data));
-  double least = std::numeric_limits<double>::infinity();
-  for (Index i = 0; i < shape[axis]; ++i) {
-    const double bit = axis + 1 == shape.size() ? lowest_bit(as_double(data[i * strides[axis]]))
-                                                : smallest_bit(data + i * strides[axis], shape, strides, axis + 1);
-    least = bit < least ? bit : least;
-  }
-  return least;
-}
+double smallest_bit(const Elements& data, const Sizes& shape, const Sizes& strides, int axis = 0);
 
 // The bound below which sums are exact: 0 until somebody asked for it to be found.
 class ExactLimit {

@@ -10,10 +10,9 @@
 namespace halfulp::conv {
 
 // Calls f(run, n) with the elements of one channel as doubles, in runs along the last axis.
-template <class T, class F>
-void for_each_run(const ConvKernels& kernels, Buffer<double>& line, const T* data, const std::vector<Index>& sizes,
+template <class F>
+void for_each_run(Buffer<double>& line, const Elements& data, const std::vector<Index>& sizes,
                   const std::vector<Index>& strides, const F& f) {
-  const auto load = load_kernel<T, double>(kernels);
   const Index run = sizes.back();
   Index runs = 1;
   for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) runs *= sizes[axis];
@@ -27,7 +26,7 @@ void for_each_run(const ConvKernels& kernels, Buffer<double>& line, const T* dat
     }
     for (Index first = 0; first < run; first += most) {
       const Index n = std::min(most, run - first);
-      load(data + offset + first * strides.back(), strides.back(), n, out);
+      (data + offset + first * strides.back()).load(strides.back(), n, out);
       f(out, n);
     }
   }

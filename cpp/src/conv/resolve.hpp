@@ -8,37 +8,46 @@
 #include <type_traits>
 #include <vector>
 
+#include "conv/elements.hpp"
 #include "conv/plan.hpp"
-#include "halfulp/dtype.hpp"
 #include "exact/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
 
 namespace halfulp::conv {
 
-inline double as_double(Float16 x) { return static_cast<double>(to_float(x)); }
-inline double as_double(BFloat16 x) { return static_cast<double>(to_float(x)); }
-inline double as_double(float x) { return static_cast<double>(x); }
-inline double as_double(double x) { return x; }
+// Whether all numbers between the two round to one number of the type.
+inline bool same_rounding_in(DType dtype, double low, double high) {
+  return visit_float(dtype, [&]<class T>(T) { return same_rounding<T>(low, high); });
+}
 
 // Rounds high + low, a twofold sum of exact products whose magnitudes add up to `size`. The sum lies within
 // D^2 2^-105 size of high + low, where D additions are the most that a term passes through. Where that leaves no doubt,
 // `high` moved to an odd neighbour in the direction of `low` rounds as the exact sum does.
-template <class T>
-bool round_twofold(double high, double low, double size, double additions, T& result) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double error = 2 * additions * additions * 0x1p-106 * size;
-  const TwoDoubles sum = two_sum(high, low);
-  if (!(error < 0x1p-56 * std::abs(sum.high))) return false;  // so too for NaN, infinity and zero
-  double odd = sum.high;
-  if (std::abs(sum.low) > error) {
-    const bool even = (std::bit_cast<std::uint64_t>(odd) & 1) == 0;
-    if (even) odd = std::nextafter(odd, sum.low > 0 ? infinity : -infinity);
-  } else if (!same_rounding<T>(std::nextafter(odd, -infinity), std::nextafter(odd, infinity))) {
-    return false;
+bool round_twofold(double high, double low, double size, double additions, const Outputs& result);
+
+// n pairs of elements.
+struct Pairs {
+  Elements a;
+  Index a_stride;
+  Elements b;
+  Index b_stride;
+  Index n;
+
+  // Calls f(a, b) until it returns false.
+  template <class F>
+  bool one_by_one(const F& f) const {
+    constexpr Index most = 16;
+    double x[most], y[most];
+    for (Index first = 0; first < n; first += most) {
+      const Index count = std::min(most, n - first);
+      (a + first * a_stride).load(a_stride, count, x);
+      (b + first * b_stride).load(b_stride, count, y);
+      for (Index i = 0; i < count; ++i)
+        if (!f(x[i], y[i])) return false;
+    }
+    return true;
   }
-  result = round_to<T>(odd);
-  return true;
-}
+};
 
 // A sum of doubles and what it lost, high + low, with the magnitudes of the terms beside it. Terms are kept until there
 // is a block of them and then added in lanes of their own: one addition need not wait for the one before.
@@ -48,64 +57,15 @@ class TwofoldTerms {
     waiting_[waiting_count_++] = x;
     if (waiting_count_ == kBlock) add_block();
   }
-  // The products of n pairs, which must be exact.
-  template <class T>
-  void add_products(const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
-    while (n > 0) {
-      const int count = static_cast<int>(std::min<Index>(n, kBlock - waiting_count_));
-      double* const out = waiting_ + waiting_count_;
-      for (int i = 0; i < count; ++i) out[i] = as_double(a[i * a_stride]) * as_double(b[i * b_stride]);
-      waiting_count_ += count;
-      if (waiting_count_ == kBlock) add_block();
-      a += count * a_stride;
-      b += count * b_stride;
-      n -= count;
-    }
-  }
-
-  template <class T>
-  bool round(T& result) {
-    std::fill(waiting_ + waiting_count_, waiting_ + kBlock, 0.0);
-    add_block();
-    fold();
-    double high = 0, low = 0, size = 0;
-    for (int lane = 0; lane < kWidth; ++lane) {
-      const TwoDoubles sum = two_sum(high, total_high_[lane]);
-      high = sum.high;
-      low += sum.low + total_low_[lane];
-      size += size_[lane];
-    }
-    return round_twofold(high, low, size, kFold * (kBlock / kWidth) + folds_ + 2 * kWidth + 2, result);
-  }
+  void add_products(const Pairs& pairs);  // which must be exact
+  bool round(const Outputs& result);
 
  private:
   static constexpr int kWidth = 8, kBlock = 64;
   static constexpr int kFold = 64;  // blocks that are added up before they join the rest
 
-  void add_block() {
-    for (int i = 0; i < kBlock; i += kWidth) {
-      for (int lane = 0; lane < kWidth; ++lane) {
-        const double x = waiting_[i + lane];
-        const TwoDoubles sum = two_sum(high_[lane], x);
-        high_[lane] = sum.high;
-        low_[lane] += sum.low;
-        size_[lane] += std::abs(x);
-      }
-    }
-    waiting_count_ = 0;
-    if (++blocks_ == kFold) fold();
-  }
-
-  void fold() {
-    for (int lane = 0; lane < kWidth; ++lane) {
-      const TwoDoubles sum = two_sum(total_high_[lane], high_[lane]);
-      total_high_[lane] = sum.high;
-      total_low_[lane] += sum.low + low_[lane];
-      high_[lane] = low_[lane] = 0;
-    }
-    blocks_ = 0;
-    folds_ += 1;
-  }
+  void add_block();
+  void fold();
 
   double high_[kWidth] = {}, low_[kWidth] = {}, size_[kWidth] = {};
   double total_high_[kWidth] = {}, total_low_[kWidth] = {};
@@ -137,41 +97,46 @@ class ZeroTerms {
   bool exact_, any_, all_zero_ = true, negative_ = true;
 };
 
-// The correctly rounded sum of the products that `walk` passes to its argument in runs (a, stride, b, stride, n), and
-// of `bias` unless it is null. Products of numbers up to float32 are exact in double, so a twofold sum of them comes
-// first.
-template <class T, class Walk>
-T round_products(const Walk& walk, const double* bias) {
-  poll_interrupts();
-  if constexpr (!std::is_same_v<T, double>) {
-    TwofoldTerms sum;
-    T result;
-    walk([&](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
-      sum.add_products(a, a_stride, b, b_stride, n);
-      return true;
-    });
-    if (bias != nullptr) sum.add(*bias);
-    if (sum.round(result)) return result;
-  }
-  typename ExactSums<T>::products sum;
+// Adds products without rounding; the type of the sum must be that of their elements.
+void add_exactly(ExactSums<float>::products& sum, const Pairs& pairs);
+void add_exactly(ExactSums<double>::products& sum, const Pairs& pairs);
+
+// Rounds an exact sum of elements of this type, or of their products.
+template <class Sum>
+void store_exact(const Sum& sum, const Outputs& out) {
+  visit_float(out.type->dtype, [&]<class T>(T) {
+    using Sums = ExactSums<T>;
+    if constexpr (std::is_same_v<Sum, typename Sums::products> || std::is_same_v<Sum, typename Sums::terms>)
+      *out.as<T>() = sum.template round<T>();
+  });
+}
+
+template <class Sum, class Walk>
+void round_exactly(const Walk& walk, const double* bias, const Outputs& out) {
+  Sum sum;
   unsigned runs = 0;
-  walk([&](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
+  walk([&](const Pairs& pairs) {
     poll_interrupts_seldom(runs);
-    for (Index i = 0; i < n; ++i) sum.add_product(as_double(a[i * a_stride]), as_double(b[i * b_stride]));
+    add_exactly(sum, pairs);
     return true;
   });
   if (bias != nullptr) sum.add_product(*bias, 1.0);
-  return sum.template round<T>();
+  store_exact(sum, out);
 }
 
-// Calls f(a, b) for the pairs of a run until it returns false.
-template <class T, class F>
-auto one_by_one(const F& f) {
-  return [&f](const T* a, Index a_stride, const T* b, Index b_stride, Index n) {
-    for (Index i = 0; i < n; ++i)
-      if (!f(as_double(a[i * a_stride]), as_double(b[i * b_stride]))) return false;
+// The correctly rounded sum of the products that `walk` passes to its argument in runs, and of `bias` unless it is
+// null. Products of numbers up to float32 are exact in double, so a twofold sum of them comes first.
+template <class Walk>
+void round_products(const Walk& walk, const double* bias, const Outputs& out) {
+  poll_interrupts();
+  if (out.type->dtype == DType::f64) return round_exactly<ExactSums<double>::products>(walk, bias, out);
+  TwofoldTerms sum;
+  walk([&](const Pairs& pairs) {
+    sum.add_products(pairs);
     return true;
-  };
+  });
+  if (bias != nullptr) sum.add(*bias);
+  if (!sum.round(out)) round_exactly<ExactSums<float>::products>(walk, bias, out);
 }
 
 // The value of the lowest set bit of a finite nonzero number; infinity for 0, infinity and NaN, which impose nothing.

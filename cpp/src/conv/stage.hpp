@@ -3,32 +3,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <vector>
 
 #include "conv/plan.hpp"
-#include "conv/conv_kernels.hpp"
+#include "conv/elements.hpp"
 #include "base/convert_kernels.hpp"
+#include "base/visit_bits.hpp"
 #include "halfulp/memory_pool.hpp"
-#include "exact/round.hpp"
 
 namespace halfulp::conv {
-
-template <class T, class S>
-LoadKernel<T, S> load_kernel(const ConvKernels& kernels) {
-  if constexpr (std::is_same_v<S, float>) {
-    if constexpr (std::is_same_v<T, Float16>) return kernels.load_f16_f32;
-    else if constexpr (std::is_same_v<T, BFloat16>) return kernels.load_bf16_f32;
-    else return kernels.load_f32_f32;
-  } else {
-    if constexpr (std::is_same_v<T, Float16>) return kernels.load_f16_f64;
-    else if constexpr (std::is_same_v<T, BFloat16>) return kernels.load_bf16_f64;
-    else if constexpr (std::is_same_v<T, float>) return kernels.load_f32_f64;
-    else return kernels.load_f64_f64;
-  }
-}
 
 // How sums are formed: plainly; in double with a bound that decides; as twofold sums with a bound that decides.
 enum class Mode { fast, wide, twofold };
@@ -39,33 +26,26 @@ const ProductKernels<S>& product_kernels(const ConvKernels& kernels, Mode mode) 
   else return mode == Mode::twofold ? kernels.twofold : kernels.wide;
 }
 
-// Rounds sums to the output's type.
-template <class T, class S>
-void store_fast(const S* sums, Index n, T* out) {
-  constexpr bool single = std::is_same_v<S, float>;
-  if constexpr (std::is_same_v<T, S>) std::copy_n(sums, n, out);
-  else if constexpr (std::is_same_v<T, Float16> && single) select_convert_kernels().to_f16(sums, out, n);
-  else if constexpr (std::is_same_v<T, BFloat16> && single) select_convert_kernels().to_bf16(sums, out, n);
-  else for (Index i = 0; i < n; ++i) out[i] = round_to<T>(static_cast<double>(sums[i]));
+// Rounds sums to the output's type: float64 from sums in double, the others from sums in float.
+template <class S>
+void store_fast(const S* sums, Index n, const Outputs& out) {
+  if constexpr (std::is_same_v<S, double>) {
+    std::copy_n(sums, n, out.as<double>());
+  } else {
+    const DType dtype = out.type->dtype;
+    if (dtype == DType::f16) select_convert_kernels().to_f16(sums, out.as<Float16>(), n);
+    else if (dtype == DType::bf16) select_convert_kernels().to_bf16(sums, out.as<BFloat16>(), n);
+    else std::copy_n(sums, n, out.as<float>());
+  }
 }
 
-// Rounds wide sums if all of them can be decided by their margins.
-template <class T>
-bool decide_sums(const ConvKernels& kernels, const double* sums, Index n, const Margin& margin, T* out) {
-  if constexpr (std::is_same_v<T, double>) return false;
-  else if constexpr (std::is_same_v<T, float>) return kernels.decide_f32(sums, n, margin, out);
-  else if constexpr (std::is_same_v<T, Float16>) return kernels.decide_f16(sums, n, margin, out);
-  else return kernels.decide_bf16(sums, n, margin, out);
-}
-
-// Rounds wide or twofold sums, as far as they can decide; says how many they cannot.
-template <class T>
-Index accept_sums(const ConvKernels& kernels, double* high, const double* low, const Acceptance& acceptance, T* out,
-                  std::uint8_t* bad) {
-  if constexpr (std::is_same_v<T, double>) return kernels.accept_f64(high, low, acceptance, out, bad);
-  else if constexpr (std::is_same_v<T, float>) return kernels.accept_f32(high, acceptance, out, bad);
-  else if constexpr (std::is_same_v<T, Float16>) return kernels.accept_f16(high, acceptance, out, bad);
-  else return kernels.accept_bf16(high, acceptance, out, bad);
+// out[i * stride] = in[i], nothing between.
+inline void copy_spread(const ConvKernels& kernels, const Elements& in, Index n, Index stride, const Outputs& out) {
+  if (stride == 1) std::memcpy(out.at, in.at, static_cast<std::size_t>(n * in.type->size));
+  else if (in.type->dtype == DType::f32) kernels.spread_f32(in.as<float>(), n, stride, out.as<float>());
+  else visit_bits(in.type->dtype, [&]<class Bits>(Bits) {
+    for (Index i = 0; i < n; ++i) out.as<Bits>()[i * stride] = in.as<Bits>()[i];
+  });
 }
 
 // n rounded up to an odd number of 64-byte lines: walking along rows that far apart does not fall into one cache set.
@@ -77,11 +57,11 @@ Index odd_lines(Index n) {
 
 // Asks for the n elements that lie `ahead` elements after `run`: a run of a later channel is too far away for the
 // processor to foresee.
-template <class T>
-void prefetch(const T* run, Index ahead, Index n) {
+inline void prefetch(const Elements& run, Index ahead, Index n) {
 #if defined(__GNUC__) || defined(__clang__)
-  const auto first = reinterpret_cast<std::uintptr_t>(run) + static_cast<std::uintptr_t>(ahead) * sizeof(T);
-  for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(n) * sizeof(T); at += 64)
+  const Index size = run.type->size;
+  const auto first = reinterpret_cast<std::uintptr_t>(run.at) + static_cast<std::uintptr_t>(ahead * size);
+  for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(n * size); at += 64)
     __builtin_prefetch(reinterpret_cast<const void*>(at));
 #else
   static_cast<void>(run), static_cast<void>(ahead), static_cast<void>(n);
@@ -90,21 +70,27 @@ void prefetch(const T* run, Index ahead, Index n) {
 
 // Runs of cells, one per channel, that are brought into the second-level cache little by little while something else is
 // computed: cells to be staged, or to be written.
-template <class T>
 struct Ahead {
-  const T* data = nullptr;
-  Index stride = 0, cells = 0, channels = 0;  // from one run to the next, of a run, runs
-  Index lines = 0, channel = 0, at = 0;       // fetched at a time, next run, next cell of it
+  const std::byte* data = nullptr;
+  Index stride = 0, bytes = 0, channels = 0;  // from one run to the next, of a run, runs
+  Index lines = 0, channel = 0, at = 0;       // fetched at a time, next run, next byte of it
+
+  Ahead() = default;
+  Ahead(const Elements& first, Index run_stride, Index cells, Index runs)
+      : data(first.at), stride(run_stride * first.type->size), bytes(cells * first.type->size), channels(runs) {}
+  template <class S>
+  Ahead(const S* first, Index n)
+      : data(reinterpret_cast<const std::byte*>(first)), bytes(n * static_cast<Index>(sizeof(S))), channels(1) {}
 
   // All of it in `parts` parts.
-  void share(Index parts) { lines = ceil_div(ceil_div(cells, kLine) * channels, std::max<Index>(1, parts)); }
+  void share(Index parts) { lines = ceil_div(ceil_div(bytes, kLine) * channels, std::max<Index>(1, parts)); }
 
   void fetch() {
 #if defined(__GNUC__) || defined(__clang__)
     for (Index i = 0; i < lines && channel < channels; ++i) {
       __builtin_prefetch(data + channel * stride + at, 0, 2);
       at += kLine;
-      if (at < cells) continue;
+      if (at < bytes) continue;
       at = 0;
       ++channel;
     }
@@ -112,7 +98,7 @@ struct Ahead {
   }
 
  private:
-  static constexpr Index kLine = 64 / sizeof(T);
+  static constexpr Index kLine = 64;
 };
 
 // Where a slab keeps cell i of channel c: at i * cell + c * channel. Channels are innermost where they are innermost in
@@ -129,14 +115,13 @@ struct SlabLayout {
   }
 };
 
-template <class T, class S>
+template <class S>
 class Stager {
  public:
-  Stager(const ConvKernels& kernels, const SlabPlan& plan, const Planes<const T>& source)
-      : load_(load_kernel<T, S>(kernels)), plan_(plan), source_(source) {}
+  Stager(const SlabPlan& plan, const SourcePlanes& source) : plan_(plan), source_(source) {}
 
   // Channels [0, channels) from `data` on.
-  void stage(const T* data, Index channels, const SlabLayout& layout, S* slab) {
+  void stage(const Elements& data, Index channels, const SlabLayout& layout, S* slab) {
     layout_ = layout;
     if (layout.channels_inside) {
       channels_ = channels;
@@ -150,7 +135,7 @@ class Stager {
   }
 
  private:
-  void stage_axis(std::size_t axis, const T* data, S* slab) const {
+  void stage_axis(std::size_t axis, const Elements& data, S* slab) const {
     const Index from = source_.spatial[axis];
     const bool last = axis + 1 == plan_.axes().size();
     const Index to = plan_.stride(static_cast<int>(axis)) * layout_.cell;
@@ -160,22 +145,21 @@ class Stager {
       for (Index i = 0; i < low * to; ++i) out[i] = S(0);
       for (Index i = high * to; i < segment.count * to; ++i) out[i] = S(0);
       if (high == low) continue;
-      const T* in = data + (segment.source + low * segment.step) * from;
+      Elements in = data + (segment.source + low * segment.step) * from;
       if (last && !layout_.channels_inside) {
         if (ahead_ != 0 && segment.step * from == 1) prefetch(in, ahead_, high - low);
-        load_(in, segment.step * from, high - low, out + low);
+        in.load(segment.step * from, high - low, out + low);
         continue;
       }
       for (Index i = low; i < high; ++i, in += segment.step * from) {
-        if (last) load_(in, 1, channels_, out + i * to);
+        if (last) in.load(1, channels_, out + i * to);
         else stage_axis(axis + 1, in, out + i * to);
       }
     }
   }
 
-  LoadKernel<T, S> load_;
   const SlabPlan& plan_;
-  const Planes<const T>& source_;
+  const SourcePlanes& source_;
   SlabLayout layout_;
   Index channels_ = 0;
   Index ahead_ = 0;  // from a channel to the one that is prefetched

@@ -7,9 +7,10 @@
 
 namespace halfulp::conv {
 
-template <class T>
-void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
-                    const Filters<T>& out, Precision precision) {
+namespace {
+
+void run_weight_product(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
+                        const OutputFilters& out, Precision precision) {
   if (geometry.batch > 1 && geometry.axes.size() == 1) {
     const Axis& axis = geometry.axes.front();
     if (axis.size == 1 && axis.output == 1 && axis.kernel == 1 && axis.before == 0) {
@@ -17,65 +18,68 @@ void weight_product(const Geometry& geometry, const Planes<const T>& inputs, con
       Geometry single = geometry;
       single.axes.front().size = single.axes.front().output = geometry.batch;
       single.axes.front().stride = single.batch = 1;
-      return weight_product<T>(single, {inputs.data, 0, inputs.channel, {inputs.batch}},
-                               {outputs.data, 0, outputs.channel, {outputs.batch}}, out, precision);
+      return run_weight_product(single, {inputs.data, 0, inputs.channel, {inputs.batch}},
+                                {outputs.data, 0, outputs.channel, {outputs.batch}}, out, precision);
     }
   }
   const ConvKernels& kernels = select_conv_kernels();
-  if constexpr (!std::is_same_v<T, double>) {
-    if (precision == Precision::correct && WeightPatchEngine<T>::fits(geometry) &&
-        WeightPatchEngine<T>(geometry, inputs, outputs, out, kernels).run()) {
-      count_engine(Engine::conv_weight_winograd);
-      return;
-    }
-  }
-  count_engine(Engine::conv_weight);
-  if (precision == Precision::fast) {
-    using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    WeightEngine<T, Sum>(geometry, inputs, outputs, out, Mode::fast, kernels).run();
+  const bool doubles = out.data.type->dtype == DType::f64;
+  if (!doubles && precision == Precision::correct && WeightPatchEngine::fits(geometry) &&
+      WeightPatchEngine(geometry, inputs, outputs, out, kernels).run()) {
+    count_engine(Engine::conv_weight_winograd);
     return;
   }
-  const Mode mode = std::is_same_v<T, double> ? Mode::twofold : Mode::wide;
-  WeightEngine<T, double>(geometry, inputs, outputs, out, mode, kernels).run();
+  count_engine(Engine::conv_weight);
+  const Mode mode = precision == Precision::fast ? Mode::fast : doubles ? Mode::twofold : Mode::wide;
+  if (mode == Mode::fast && !doubles) WeightEngine<float>(geometry, inputs, outputs, out, mode, kernels).run();
+  else WeightEngine<double>(geometry, inputs, outputs, out, mode, kernels).run();
 }
 
-namespace {
-
-// Both sums of a channel at once: of the terms, twofold if they are doubles, and of their magnitudes.
-template <class T>
-T sum_channel(const ConvKernels& kernels, Buffer<double>& line, Index batch, Index channel,
-              const std::vector<Index>& sizes, const Planes<const T>& planes) {
-  LaneSums plain, magnitudes;
-  Index terms = 0;
+// Both sums of a channel at once: of the terms, unless they are doubles, and of their magnitudes.
+void sum_channel(Buffer<double>& line, Index batch, Index channel, const std::vector<Index>& sizes,
+                 const SourcePlanes& planes, const Outputs& out) {
   const auto each_run = [&](const auto& f) {
     for (Index n = 0; n < batch; ++n)
-      for_each_run(kernels, line, planes.data + n * planes.batch + channel * planes.channel, sizes, planes.spatial, f);
+      for_each_run(line, planes.data + n * planes.batch + channel * planes.channel, sizes, planes.spatial, f);
   };
-  if constexpr (!std::is_same_v<T, double>) {
+  const auto sum_exactly = [&](auto sum) {
     each_run([&](const double* x, Index count) {
-      plain.add(x, count, [](double v) { return v; });
-      magnitudes.add(x, count, [](double v) { return std::abs(v); });
-      terms += count;
+      for (Index i = 0; i < count; ++i) sum.add(x[i]);
     });
-    const double value = plain.total();
-    const double error = 1.001 * static_cast<double>(terms + 8) * 0x1p-53 * magnitudes.total();
-    if (value != 0 && same_rounding<T>(value - error, value + error)) return round_to<T>(value);
-  }
-  typename ExactSums<T>::terms sum;
+    store_exact(sum, out);
+  };
+  if (out.type->dtype == DType::f64) return sum_exactly(ExactSums<double>::terms{});
+  LaneSums plain, magnitudes;
+  Index terms = 0;
   each_run([&](const double* x, Index count) {
-    for (Index i = 0; i < count; ++i) sum.add(x[i]);
+    plain.add(x, count, [](double v) { return v; });
+    magnitudes.add(x, count, [](double v) { return std::abs(v); });
+    terms += count;
   });
-  return sum.template round<T>();
+  const double value = plain.total();
+  const double error = 1.001 * static_cast<double>(terms + 8) * 0x1p-53 * magnitudes.total();
+  if (value != 0 && same_rounding_in(out.type->dtype, value - error, value + error)) return store(out, value);
+  sum_exactly(ExactSums<float>::terms{});
 }
 
 }  // namespace
 
 template <class T>
+void weight_product(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
+                    const Filters<T>& out, Precision precision) {
+  const ConvKernels& kernels = select_conv_kernels();
+  run_weight_product(geometry, source_planes(inputs, kernels), source_planes(outputs, kernels),
+                     {conv::outputs(out.data, kernels), out.out, out.in, out.spatial}, precision);
+}
+
+template <class T>
 void bias_sum(Index batch, Index channels, const std::vector<Index>& sizes, const Planes<const T>& planes, T* out,
               Index out_stride) {
   const ConvKernels& kernels = select_conv_kernels();
+  const SourcePlanes source = source_planes(planes, kernels);
+  const Outputs first = outputs(out, kernels);
   run_tasks<Buffer<double>>(channels, [&](Buffer<double>& line, Index channel) {
-    out[channel * out_stride] = sum_channel(kernels, line, batch, channel, sizes, planes);
+    sum_channel(line, batch, channel, sizes, source, first + channel * out_stride);
   });
 }
 

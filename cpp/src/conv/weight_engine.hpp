@@ -23,14 +23,14 @@ inline constexpr Index kWeightSlabBytes = 192 << 10;
 inline constexpr Index kWeightSumBytes = 512 << 10;
 inline constexpr Index kTaskPanels = 6;
 
-template <class T, class S>
+template <class S>
 struct WeightWorkspace {
   SlabPlan plan;
   Index planned = -1;  // the tile of the plan
   Buffer<S, true> slab;
   Buffer<S> lines, panel, sums, totals, high, low;
   Buffer<double> floors, sizes;
-  Buffer<T> rounded;
+  Buffer<std::byte> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<const S*> rows;
   std::vector<Index> offsets;
@@ -64,13 +64,13 @@ inline Index level_lines(const Tile& tile) {
   return axes > 1 ? std::max<Index>(1, tile.count[axes - 2]) : 1;
 }
 
-template <class T, class S>
+template <class S>
 class WeightEngine {
  public:
-  using Workspace = WeightWorkspace<T, S>;
+  using Workspace = WeightWorkspace<S>;
 
-  WeightEngine(const Geometry& geometry, const Planes<const T>& inputs, const Planes<const T>& outputs,
-               const Filters<T>& out, Mode mode, const ConvKernels& kernels);
+  WeightEngine(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
+               const OutputFilters& out, Mode mode, const ConvKernels& kernels);
   void run();
 
  private:
@@ -95,7 +95,9 @@ class WeightEngine {
   void finish_correct(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
                       const Place& place);
   void add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const;
-  T resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact) const;
+  void resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact,
+               const Outputs& result) const;
+  Outputs rounded(Workspace& work, Index n) const { return {work.rounded.at_least(n * type_.size), &type_}; }
   // The row of the sums that belongs to an input channel of the task and a tap: stagings fill whole groups of rows.
   Index row_of(const Workspace& work, Index in, Index tap) const {
     const Index staged = ceil_div(work.step * taps_, products_.rows) * products_.rows;
@@ -104,15 +106,16 @@ class WeightEngine {
   double find_exact_limit() const;
 
   const Geometry& g_;
-  const Planes<const T>& inputs_;
-  const Planes<const T>& outputs_;
-  const Filters<T>& out_;
+  const SourcePlanes& inputs_;
+  const SourcePlanes& outputs_;
+  const OutputFilters& out_;
+  const ElementType& type_;
   const ConvKernels& kernels_;
   const WeightKernels& weight_;
   const ProductKernels<S>& products_;
   const bool correct_, twofold_, dot_;
   const bool lanes_;  // whether dot products are sums of all lines of a tile in lanes of doubles
-  const WeightTerms<T> terms_;
+  const WeightTerms terms_;
   const Gather& gather_;
   const Tiling tiling_;
   const Index taps_;
@@ -124,14 +127,15 @@ class WeightEngine {
   ExactLimit exact_;
 };
 
-template <class T, class S>
-WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>& inputs,
-                                 const Planes<const T>& outputs, const Filters<T>& out, Mode mode,
+template <class S>
+WeightEngine<S>::WeightEngine(const Geometry& geometry, const SourcePlanes& inputs,
+                                 const SourcePlanes& outputs, const OutputFilters& out, Mode mode,
                                  const ConvKernels& kernels)
     : g_(geometry),
       inputs_(inputs),
       outputs_(outputs),
       out_(out),
+      type_(*out.data.type),
       kernels_(kernels),
       weight_(select_weight_kernels()),
       products_(product_kernels<S>(kernels, mode)),
@@ -139,7 +143,7 @@ WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>
       twofold_(mode == Mode::twofold),
       dot_(2 * geometry.out_channels < products_.width),
       lanes_(dot_ && mode == Mode::wide && std::is_same_v<S, double>),
-      terms_(geometry, inputs, outputs, kernels),
+      terms_(geometry, inputs, outputs),
       gather_(terms_.gather()),
       tiling_(gather_, dot_ ? kDotTile : kWeightTile),
       taps_(tap_count(gather_)) {
@@ -166,8 +170,8 @@ WeightEngine<T, S>::WeightEngine(const Geometry& geometry, const Planes<const T>
   gamma_ = twofold_ ? 4 * (additions_ + 2) * (additions_ + 2) * unit * unit : 1.001 * (additions_ + 8) * unit;
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::make_tasks() {
+template <class S>
+void WeightEngine<S>::make_tasks() {
   const Index lane = dot_ ? 1 : products_.width;
   const Index lanes = ceil_div(g_.out_channels, lane);
   const Index most = products_.vectors * kTaskPanels;
@@ -189,8 +193,8 @@ void WeightEngine<T, S>::make_tasks() {
   }
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::run() {
+template <class S>
+void WeightEngine<S>::run() {
   if (g_.groups * g_.out_channels * g_.in_channels == 0) return;
   make_tasks();
   run_tasks<Workspace>(static_cast<Index>(tasks_.size()),
@@ -198,16 +202,16 @@ void WeightEngine<T, S>::run() {
 }
 
 // The plan of a tile serves all tasks; where there is one tile, it is made once.
-template <class T, class S>
-Tile WeightEngine<T, S>::plan(Workspace& work, Index number) const {
+template <class S>
+Tile WeightEngine<S>::plan(Workspace& work, Index number) const {
   const Tile tile = tiling_.tile(number);
   if (work.planned != number) work.plan.plan(gather_, tile, dot_);
   work.planned = number;
   return tile;
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::prepare(Workspace& work, const WeightTask& task, bool any_tile) {
+template <class S>
+void WeightEngine<S>::prepare(Workspace& work, const WeightTask& task, bool any_tile) {
   if (any_tile) plan(work, 0);  // no tile has a larger slab
   const Index slab_bytes = std::max<Index>(1, together_ * work.plan.cells()) * static_cast<Index>(sizeof(S));
   work.step = std::clamp<Index>(kWeightSlabBytes / slab_bytes, 1, task.ins);
@@ -221,8 +225,8 @@ void WeightEngine<T, S>::prepare(Workspace& work, const WeightTask& task, bool a
   work.output_size.assign(static_cast<std::size_t>(task.outs), 0.0);
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
+template <class S>
+void WeightEngine<S>::run_task(Workspace& work, const WeightTask& task) {
   const Index tiles = g_.batch == 0 || position_count(gather_) == 0 ? 0 : tiling_.count();
   prepare(work, task, tiles > 0);
   S* const sums = work.sums.at_least(1);
@@ -255,8 +259,8 @@ void WeightEngine<T, S>::run_task(Workspace& work, const WeightTask& task) {
 
 // The channels' sizes, found on the way: sums of squares; or, for twofold sums, the inputs' largest magnitudes and the
 // outputs' sums of magnitudes. Cells that several tiles stage count several times, which only loosens the bound.
-template <class T, class S>
-void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index count, Index cells, const S* slab,
+template <class S>
+void WeightEngine<S>::measure_inputs(Workspace& work, Index first, Index count, Index cells, const S* slab,
                                         const SlabLayout& layout) {
   if constexpr (std::is_same_v<S, double>) {
     if (!correct_) return;
@@ -276,8 +280,8 @@ void WeightEngine<T, S>::measure_inputs(Workspace& work, Index first, Index coun
   }
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::measure_outputs(Workspace& work, Index out, const S* line, Index n) {
+template <class S>
+void WeightEngine<S>::measure_outputs(Workspace& work, Index out, const S* line, Index n) {
   if constexpr (std::is_same_v<S, double>) {
     if (!correct_) return;
     work.output_size[static_cast<std::size_t>(out)] +=

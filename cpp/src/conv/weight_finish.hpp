@@ -6,10 +6,10 @@
 namespace halfulp::conv {
 
 // Row by row: the output channels of an input channel and a tap; or, of dot products, the taps of a pair of channels.
-template <class T, class S>
-void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
+template <class S>
+void WeightEngine<S>::finish(Workspace& work, const WeightTask& task) {
   const Index longest = std::max(task.outs, taps_), first = task.group * g_.out_channels + task.first_out;
-  T* const rounded = work.rounded.at_least(longest);
+  const Elements sources = constant(rounded(work, longest));
   S* const high = work.high.at_least(longest);
   S* const low = work.low.at_least(longest);
   const S* const sums = work.sums.at_least(1);
@@ -23,8 +23,8 @@ void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
         std::copy_n(row, task.outs, high);
         if (twofold_) std::copy_n(row + work.plane, task.outs, low);
         finish_row(work, task, task.outs, in, work.output_size.data(), [&](Index m) { return Weight{m, tap}; });
-        T* const out = target(0, in) + tap_offsets_[static_cast<std::size_t>(tap)];
-        for (Index m = 0; m < task.outs; ++m) out[m * out_.out] = rounded[m];
+        const Outputs out = target(0, in) + tap_offsets_[static_cast<std::size_t>(tap)];
+        copy_spread(kernels_, sources, task.outs, out_.out, out);
       }
     }
     return;
@@ -37,13 +37,13 @@ void WeightEngine<T, S>::finish(Workspace& work, const WeightTask& task) {
         add_lanes(work, sums + ((m * task.ins + in) * taps_ + tap) * products_.width, high[tap], low[tap]);
       finish_row(work, task, taps_, in, sizes, [&](Index tap) { return Weight{m, tap}; });
       for (Index tap = 0; tap < taps_; ++tap)
-        target(m, in)[tap_offsets_[static_cast<std::size_t>(tap)]] = rounded[tap];
+        copy_spread(kernels_, sources + tap, 1, 1, target(m, in) + tap_offsets_[static_cast<std::size_t>(tap)]);
     }
   }
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const {
+template <class S>
+void WeightEngine<S>::add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const {
   if constexpr (std::is_same_v<S, double>) {
     if (twofold_) {
       TwoDoubles total{0, 0};
@@ -63,28 +63,29 @@ void WeightEngine<T, S>::add_lanes(const Workspace& work, const S* lanes, S& hig
 
 // Rounds `count` sums of one input channel; `place` tells which weight each of them is. In fast mode, a sum that is not
 // finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the staged cells.
-template <class T, class S>
+template <class S>
 template <class Place>
-void WeightEngine<T, S>::finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+void WeightEngine<S>::finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
                                     const Place& place) {
   if constexpr (std::is_same_v<S, double>) {
     if (correct_) return finish_correct(work, task, count, in, sizes, place);
   }
   const S* const sums = work.high.at_least(1);
-  T* const out = work.rounded.at_least(1);
+  const Outputs out = rounded(work, 1);
   store_fast(sums, count, out);
   for (Index i = 0; i < count; ++i)
-    if (!std::isfinite(sums[i])) out[i] = resolve(task, in, place(i), static_cast<double>(sums[i]), false);
+    if (!std::isfinite(sums[i])) resolve(task, in, place(i), static_cast<double>(sums[i]), false, out + i);
 }
 
-template <class T, class S>
-T WeightEngine<T, S>::resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact) const {
-  return terms_.resolve(task.group, task.first_out + weight.out, task.first_in + in, weight.tap, value, exact);
+template <class S>
+void WeightEngine<S>::resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact,
+                              const Outputs& result) const {
+  terms_.resolve(task.group, task.first_out + weight.out, task.first_in + in, weight.tap, value, exact, result);
 }
 
-template <class T, class S>
+template <class S>
 template <class Place>
-void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task, Index count, Index in,
+void WeightEngine<S>::finish_correct(Workspace& work, const WeightTask& task, Index count, Index in,
                                         const double* sizes, const Place& place) {
   const double reach = work.input_size[static_cast<std::size_t>(in)];
   // Zeros are never accepted as they are, for padding may have given them their sign.
@@ -93,15 +94,15 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
   std::fill_n(floors, count, twofold_ ? terms * 0x1p-1070 : 0x1p-300);
   Acceptance a{count, {sizes, nullptr}, {reach, 0}, 0, -0.0, floors, gamma_, exact_.now()};
   double* const high = work.high.at_least(1);
-  T* const out = work.rounded.at_least(1);
+  const Outputs out = rounded(work, 1);
   std::uint8_t* const bad = work.bad.at_least(count);
-  Index undecided = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+  Index undecided = type_.accept(high, work.low.at_least(1), a, out.at, bad);
   work.seen += count;
   work.undecided += undecided;
   if (work.undecided >= 64 && work.undecided * 16 > work.seen && !exact_.known()) {
     exact_.find([&] { return find_exact_limit(); });
     a.exact = exact_.now();
-    undecided = accept_sums(kernels_, high, work.low.at_least(1), a, out, bad);
+    undecided = type_.accept(high, work.low.at_least(1), a, out.at, bad);
   }
   if (undecided == 0 && work.finite) return;
   for (Index i = 0; i < count; ++i) {
@@ -111,13 +112,13 @@ void WeightEngine<T, S>::finish_correct(Workspace& work, const WeightTask& task,
     if (bad[i] == 0 && std::isfinite(value)) continue;
     const Weight weight = place(i);
     const WeightPlace where{task.group, task.first_out + weight.out, task.first_in + in, weight.tap, weight.out, in};
-    if (!exact && work.finite && terms_.resolve_sparse(work.sparse, where, out[i])) continue;
-    out[i] = resolve(task, in, weight, value, exact);
+    if (!exact && work.finite && terms_.resolve_sparse(work.sparse, where, out + i)) continue;
+    resolve(task, in, weight, value, exact, out + i);
   }
 }
 
-template <class T, class S>
-double WeightEngine<T, S>::find_exact_limit() const {
+template <class S>
+double WeightEngine<S>::find_exact_limit() const {
   Sizes in_shape{g_.batch, g_.groups * g_.in_channels}, in_strides{inputs_.batch, inputs_.channel};
   Sizes out_shape{g_.batch, g_.groups * g_.out_channels}, out_strides{outputs_.batch, outputs_.channel};
   for (std::size_t axis = 0; axis < g_.axes.size(); ++axis) {

@@ -7,17 +7,16 @@ namespace halfulp::conv {
 
 // The tile's outputs, one line per output channel, sample after sample; each run along the last axis starts `line`
 // elements after the one before, and is followed by zeros.
-template <class T, class S>
-void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, const Samples& samples, const Tile& tile,
+template <class S>
+void WeightEngine<S>::load_outputs(Workspace& work, const WeightTask& task, const Samples& samples, const Tile& tile,
                                       Index line) {
-  const auto load = load_kernel<T, S>(kernels_);
   const int last = tile.count.size() - 1;
   const Index run = tile.count[last];
   const Index runs = tile.positions() / run, length = samples.count * runs * line;
   S* out = work.lines.at_least(task.outs * length);
   for (Index m = 0; m < task.outs; ++m) {
     const Index channel = task.group * g_.out_channels + task.first_out + m;
-    const T* data = outputs_.data + samples.first * outputs_.batch + channel * outputs_.channel;
+    Elements data = outputs_.data + samples.first * outputs_.batch + channel * outputs_.channel;
     for (Index n = 0; n < samples.count; ++n, data += outputs_.batch) {
       for (Index i = 0; i < runs; ++i, out += line) {
         Index rest = i, offset = tile.first[last] * outputs_.spatial.back();
@@ -25,7 +24,7 @@ void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, c
           offset += (tile.first[axis] + rest % tile.count[axis]) * outputs_.spatial[static_cast<std::size_t>(axis)];
           rest /= tile.count[axis];
         }
-        load(data + offset, outputs_.spatial.back(), run, out);
+        (data + offset).load(outputs_.spatial.back(), run, out);
         std::fill(out + run, out + line, S(0));
       }
     }
@@ -34,15 +33,15 @@ void WeightEngine<T, S>::load_outputs(Workspace& work, const WeightTask& task, c
 }
 
 // Stages `count` input channels of the samples, and lists where the kernel finds positions and rows.
-template <class T, class S>
-void WeightEngine<T, S>::stage_inputs(Workspace& work, const WeightTask& task, const Samples& samples, Index first,
+template <class S>
+void WeightEngine<S>::stage_inputs(Workspace& work, const WeightTask& task, const Samples& samples, Index first,
                                       Index count) {
   const Index cells = work.plan.cells();
   const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
   const SlabLayout layout = SlabLayout::of<S>(samples.count * cells, count, inside);
   S* const slab = work.slab.at_least((ceil_div(samples.count * cells, 16) + 1) * 16 * count);
   const Index channel = task.group * g_.in_channels + task.first_in + first;
-  Stager<T, S> stager(kernels_, work.plan, inputs_);
+  Stager<S> stager(work.plan, inputs_);
   work.offsets.clear();
   for (Index n = 0; n < samples.count; ++n) {
     const Index begin = n * cells * layout.cell;
@@ -58,8 +57,8 @@ void WeightEngine<T, S>::stage_inputs(Workspace& work, const WeightTask& task, c
   measure_inputs(work, first, count, samples.count * cells, slab, layout);
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, const Samples& samples,
+template <class S>
+void WeightEngine<S>::matrix_tile(Workspace& work, const WeightTask& task, const Samples& samples,
                                      const Tile& tile) {
   const Index positions = samples.count * tile.positions();
   load_outputs(work, task, samples, tile, tile.count[tile.count.size() - 1]);
@@ -89,14 +88,14 @@ void WeightEngine<T, S>::matrix_tile(Workspace& work, const WeightTask& task, co
   }
 }
 
-template <class T, class S>
-void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile) {
+template <class S>
+void WeightEngine<S>::dot_tile(Workspace& work, const WeightTask& task, Index n, const Tile& tile) {
   const Index run = tile.count[tile.count.size() - 1];
   const Index line = ceil_div(run, products_.width) * products_.width;
   load_outputs(work, task, {n, 1}, tile, line);
   const SlabLayout layout = SlabLayout::of<S>(work.plan.cells(), 1, false);
   S* const slab = work.slab.at_least(work.plan.cells() + 4 * products_.width);
-  Stager<T, S> stager(kernels_, work.plan, inputs_);
+  Stager<S> stager(work.plan, inputs_);
   for (Index c = 0; c < task.ins; ++c) {
     const Index channel = task.group * g_.in_channels + task.first_in + c;
     stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1, layout, slab);
@@ -110,8 +109,8 @@ void WeightEngine<T, S>::dot_tile(Workspace& work, const WeightTask& task, Index
 
 // The products of the tile's lines with the cells of each tap: line by line, or level by level. A level holds the lines
 // that differ in their index along the last axis but one.
-template <class T, class S>
-void WeightEngine<T, S>::add_dots(Workspace& work, const Tile& tile, const S* values, const S* slab, Index line,
+template <class S>
+void WeightEngine<S>::add_dots(Workspace& work, const Tile& tile, const S* values, const S* slab, Index line,
                                   S* sums) {
   const std::vector<Index>& cells = work.plan.position_cells();
   const std::vector<Index>& taps = work.plan.tap_cells();

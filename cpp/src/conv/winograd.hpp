@@ -5,9 +5,8 @@
 
 namespace halfulp::conv {
 
-// Float16, BFloat16 and float. False if this is no problem for patches or if they could not do it: then it is still to
+// Not for float64. False if this is no problem for patches or if they could not do it: then it is still to
 // be done, and outputs may have been written.
-template <class T>
-bool run_by_patches(const GatherProblem<T>& problem, const ConvKernels& kernels);
+bool run_by_patches(const GatherProblem& problem, const ConvKernels& kernels);
 
 }  // namespace halfulp::conv

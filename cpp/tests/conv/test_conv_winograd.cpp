@@ -31,8 +31,9 @@ struct Example {
   Index positions() const { return out(shape.height) * out(shape.width); }
   Index cells() const { return shape.height * shape.width; }
 
-  GatherProblem<T> problem() {
-    GatherProblem<T> p;
+  GatherProblem problem() {
+    const ConvKernels& kernels = select_conv_kernels();
+    GatherProblem p;
     p.batch = shape.batch, p.groups = shape.groups, p.channels = shape.channels, p.rows = shape.rows;
     for (const Index size : {shape.height, shape.width}) {
       GatherAxis axis;
@@ -44,18 +45,18 @@ struct Example {
     }
     const Index all = shape.groups * shape.channels;
     for (int s = 0; s < sources; ++s) {
-      Source<T> source;
-      source.planes = {x[s].data(), all * cells(), cells(), {shape.width, 1}};
-      source.filters = w[s].data();
+      Source source;
+      source.planes = {elements(x[s].data(), kernels), all * cells(), cells(), {shape.width, 1}};
+      source.filters = elements(w[s].data(), kernels);
       source.row = flipped ? 9 : shape.channels * 9;
       source.channel = flipped ? shape.rows * 9 : 9;
       source.group = shape.rows * shape.channels * 9;
       source.spatial = {3, 1};
       p.sources.push_back(source);
     }
-    p.bias = bias.data(), p.bias_stride = 1;
+    p.bias = elements(bias.data(), kernels), p.bias_stride = 1;
     y.assign(static_cast<std::size_t>(shape.batch * shape.groups * shape.rows * positions()), T{});
-    p.out = {y.data(), shape.groups * shape.rows * positions(), positions(), {out(shape.width), 1}};
+    p.out = {outputs(y.data(), kernels), shape.groups * shape.rows * positions(), positions(), {out(shape.width), 1}};
     return p;
   }
 };
@@ -79,7 +80,7 @@ Example<T> example(const Shape& shape, bool flipped, int sources, std::mt19937& 
 
 // Calls f(output, its exact value) for every fifth output, another fifth in each channel: exact sums are slow.
 template <class T, class F>
-void for_some_outputs(const Example<T>& e, const GatherProblem<T>& p, const F& f) {
+void for_some_outputs(const Example<T>& e, const GatherProblem& p, const F& f) {
   std::size_t y = 0;
   for (Index n = 0; n < p.batch; ++n)
     for (Index row = 0; row < p.groups * p.rows; ++row)
@@ -88,12 +89,11 @@ void for_some_outputs(const Example<T>& e, const GatherProblem<T>& p, const F& f
         typename ExactSums<T>::products sum;
         sum.add_product(as_double(e.bias[static_cast<std::size_t>(row)]), 1.0);
         const Sizes position{i / e.out(e.shape.width), i % e.out(e.shape.width)};
-        p.for_each_run(n, row / p.rows, row % p.rows, position,
-                       [&](const T* a, Index a_stride, const T* b, Index b_stride, Index count) {
-                         for (Index k = 0; k < count; ++k)
-                           sum.add_product(as_double(a[k * a_stride]), as_double(b[k * b_stride]));
-                         return true;
-                       });
+        p.for_each_run(n, row / p.rows, row % p.rows, position, [&](const Pairs& pairs) {
+          for (Index k = 0; k < pairs.n; ++k)
+            sum.add_product(pairs.a[k * pairs.a_stride], pairs.b[k * pairs.b_stride]);
+          return true;
+        });
         f(y, sum.template round<T>());
       }
 }
@@ -110,13 +110,12 @@ void check_shapes(std::mt19937& random) {
   for (const Shape& shape : shapes) {
     for (const bool flipped : {false, true}) {
       Example<T> e = example<T>(shape, flipped, flipped ? 1 : 2, random);
-      const GatherProblem<T> p = e.problem();
       std::vector<T> once;  // the first answer, in which every fifth output is held against the exact one
       for (const Isa isa : available_isas())
         for (const int threads : {1, 3}) {
           set_isa(name_of(isa));
           set_num_threads(threads);
-          std::fill(e.y.begin(), e.y.end(), T{});
+          const GatherProblem p = e.problem();  // with this instruction set's loops
           CHECK(run_by_patches(p, select_conv_kernels()));
           if (once.empty()) {
             once = e.y;

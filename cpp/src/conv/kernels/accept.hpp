@@ -164,18 +164,23 @@ bool decide_sources(const double* __restrict value, Index n, const conv::Margin&
 }
 
 template <class T>
-bool decide(const double* value, Index n, const conv::Margin& margin, T* out) {
+bool decide(const double* value, Index n, const conv::Margin& margin, void* to) {
+  T* const out = static_cast<T*>(to);
   if (margin.reach[0] == nullptr) return decide_sources<T, 0>(value, n, margin, out);
   return margin.reach[1] == nullptr ? decide_sources<T, 1>(value, n, margin, out)
                                     : decide_sources<T, 2>(value, n, margin, out);
 }
 
+bool decide_nothing(const double*, Index, const conv::Margin&, void*) { return false; }
+
 template <class T>
-Index accept(const double* value, const conv::Acceptance& a, T* out, std::uint8_t* bad) {
+Index accept(const double* value, const double*, const conv::Acceptance& a, void* to, std::uint8_t* bad) {
+  T* const out = static_cast<T*>(to);
   return a.reach[1] == nullptr ? accept_sources<T, 1>(value, a, out, bad) : accept_sources<T, 2>(value, a, out, bad);
 }
 
-Index accept_twofold(const double* high, const double* low, const conv::Acceptance& a, double* out, std::uint8_t* bad) {
+Index accept_twofold(const double* high, const double* low, const conv::Acceptance& a, void* to, std::uint8_t* bad) {
+  double* const out = static_cast<double*>(to);
   return a.reach[1] == nullptr ? accept_twofold_sources<1>(high, low, a, out, bad)
                                : accept_twofold_sources<2>(high, low, a, out, bad);
 }

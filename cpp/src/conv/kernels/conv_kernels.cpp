@@ -17,7 +17,8 @@ double widened(T x) {
 
 // n elements as S. Every value of a narrower type is a double without rounding.
 template <class T, class S>
-void load_row(const T* in, Index stride, Index n, S* out) {
+void load_row(const void* from, Index stride, Index n, S* out) {
+  const T* const in = static_cast<const T*>(from);
   Index i = 0;
   if (stride == 1 && std::is_same_v<T, S>) {
     std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(S));
@@ -109,26 +110,21 @@ void sum_windows(const double* __restrict cells, const conv::Windows& given, dou
   }
 }
 
+template <class T>
+constexpr conv::ElementType element_type() {
+  if constexpr (std::is_same_v<T, double>)
+    return {dtype_of<T>, sizeof(T), nullptr, load_row<T, double>, decide_nothing, accept_twofold};
+  else return {dtype_of<T>, sizeof(T), load_row<T, float>, load_row<T, double>, decide<T>, accept<T>};
+}
+
 }  // namespace
 
 const ConvKernels& conv_kernels() {
   static constexpr ConvKernels table{product_kernels<PlainSum<float>, kVectors>(),
                                      product_kernels<PlainSum<double>, kVectors>(),
                                      product_kernels<TwofoldSum, 1>(),
-                                     load_row<Float16, float>,
-                                     load_row<BFloat16, float>,
-                                     load_row<float, float>,
-                                     load_row<Float16, double>,
-                                     load_row<BFloat16, double>,
-                                     load_row<float, double>,
-                                     load_row<double, double>,
-                                     decide<Float16>,
-                                     decide<BFloat16>,
-                                     decide<float>,
-                                     accept<Float16>,
-                                     accept<BFloat16>,
-                                     accept<float>,
-                                     accept_twofold,
+                                     {element_type<Float16>(), element_type<BFloat16>(), element_type<float>(),
+                                      element_type<double>()},
                                      spread,
                                      add_squares,
                                      add_magnitudes,

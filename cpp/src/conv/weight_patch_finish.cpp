@@ -1,13 +1,10 @@
 // From the sums of the weight product by patches to weights: bounds, acceptance, resolution of the rest.
-#pragma once
-
 #include "conv/weight_patches.hpp"
 
 namespace halfulp::conv {
 
 // The factors of the bound: reach[input channel][tap] and sizes[tap][output channel].
-template <class T>
-void WeightPatchEngine<T>::find_sizes(Workspace& work, const WeightTask& task) {
+void WeightPatchEngine::find_sizes(Workspace& work, const WeightTask& task) {
   constexpr Index taps = kPatchTaps * kPatchTaps;
   double* const reach = work.reach.at_least(task.ins * taps);
   double* const sizes = work.sizes.at_least(taps * work.width);
@@ -26,11 +23,10 @@ void WeightPatchEngine<T>::find_sizes(Workspace& work, const WeightTask& task) {
   if (!finite) refused_ = true;
 }
 
-template <class T>
-void WeightPatchEngine<T>::finish(Workspace& work, const WeightTask& task) {
+void WeightPatchEngine::finish(Workspace& work, const WeightTask& task) {
   constexpr Index taps = kPatchTaps * kPatchTaps;
   double* const sums = work.taps.at_least(taps * work.width);
-  T* const rounded = work.rounded.at_least(taps * work.width);
+  const Outputs rounded{work.rounded.at_least(taps * work.width * type_.size), &type_};
   std::fill_n(work.floors.at_least(task.outs), task.outs, kZeroWeightMargin);
   work.bad.at_least(task.outs);
   for (Index in = 0; in < task.ins; ++in) {
@@ -38,25 +34,27 @@ void WeightPatchEngine<T>::finish(Workspace& work, const WeightTask& task) {
     for (Index tap = 0; tap < taps; ++tap)
       if (!finish_tap(work, task, in, tap)) return;
     const Index first = task.group * g_.out_channels + task.first_out;
-    T* out = out_.data + first * out_.out + (task.first_in + in) * out_.in;
-    for (Index m = 0; m < task.outs; ++m, out += out_.out)
-      for (Index tap = 0; tap < taps; ++tap)
-        out[tap / kPatchTaps * out_.spatial[0] + tap % kPatchTaps * out_.spatial[1]] = rounded[tap * work.width + m];
+    const Outputs out = out_.data + first * out_.out + (task.first_in + in) * out_.in;
+    visit_bits(type_.dtype, [&]<class Bits>(Bits) {
+      for (Index m = 0; m < task.outs; ++m)
+        for (Index tap = 0; tap < taps; ++tap)
+          out.as<Bits>()[m * out_.out + tap / kPatchTaps * out_.spatial[0] + tap % kPatchTaps * out_.spatial[1]] =
+              rounded.as<Bits>()[tap * work.width + m];
+    });
   }
 }
 
-template <class T>
-bool WeightPatchEngine<T>::finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap) {
+bool WeightPatchEngine::finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap) {
   constexpr Index few = 256;
   const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
   const double reach = work.reach.at_least(1)[in * kPatchTaps * kPatchTaps + tap];
   const double* const sizes = work.sizes.at_least(1) + tap * work.width;
   double* const sums = work.taps.at_least(1) + tap * work.width;
-  T* const out = work.rounded.at_least(1) + tap * work.width;
+  const Outputs out = Outputs{work.rounded.at_least(1), &type_} + tap * work.width;
   const Acceptance a{task.outs, {sizes, nullptr}, {reach, 0}, 0, -0.0, work.floors.at_least(1), gamma, 0.0};
   std::uint8_t* const bad = work.bad.at_least(1);
   work.seen += task.outs;
-  const Index count = accept_sums(kernels_, sums, nullptr, a, out, bad);
+  const Index count = type_.accept(sums, nullptr, a, out.at, bad);
   if (count == 0) return true;
   const bool zeros = reach == 0 || terms_.meets_zeros(task.group, task.first_in + in, tap);
   for (Index m = 0; m < task.outs; ++m) {
@@ -64,14 +62,14 @@ bool WeightPatchEngine<T>::finish_tap(Workspace& work, const WeightTask& task, I
     const bool zero = zeros || sizes[m] == 0;  // decided by one look
     if (!zero) {
       const WeightPlace place{task.group, task.first_out + m, task.first_in + in, tap, m, in};
-      if (terms_.resolve_sparse(work.sparse, place, out[m])) continue;
+      if (terms_.resolve_sparse(work.sparse, place, out + m)) continue;
       work.undecided += 1;
     }
     if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {
       refused_ = true;
       return false;
     }
-    out[m] = terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, zero ? 0.0 : sums[m], zero);
+    terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, zero ? 0.0 : sums[m], zero, out + m);
   }
   return true;
 }

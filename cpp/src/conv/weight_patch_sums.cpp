@@ -1,12 +1,9 @@
 // The sums of the weight product by patches over one chunk.
-#pragma once
-
 #include "conv/weight_patches.hpp"
 
 namespace halfulp::conv {
 
-template <class T>
-void WeightPatchEngine<T>::find_runs(Workspace& work, Index chunk) const {
+void WeightPatchEngine::find_runs(Workspace& work, Index chunk) const {
   const Index begin = chunk * patches_ / chunks_, end = (chunk + 1) * patches_ / chunks_;
   work.patches = end - begin;
   work.padded = ceil_div(work.patches, 8) * 8;
@@ -19,10 +16,8 @@ void WeightPatchEngine<T>::find_runs(Workspace& work, Index chunk) const {
 }
 
 // Six lines of cells of one channel, zeros in the padding.
-template <class T>
-void WeightPatchEngine<T>::load_cells(const WeightRun& run, Index channel, double* lines) const {
-  const T* const plane = inputs_.data + run.sample * inputs_.batch + channel * inputs_.channel;
-  const auto load = load_kernel<T, double>(kernels_);
+void WeightPatchEngine::load_cells(const WeightRun& run, Index channel, double* lines) const {
+  const Elements plane = inputs_.data + run.sample * inputs_.batch + channel * inputs_.channel;
   const Index top = run.row * kPatchOutputs - g_.axes[0].before, left = run.column * kPatchOutputs - g_.axes[1].before;
   const Index length = run.count * kPatchOutputs + 2, end = ceil_div(length, 8) * 8;  // whole vectors
   const Index low = std::clamp<Index>(-left, 0, length);
@@ -31,15 +26,14 @@ void WeightPatchEngine<T>::load_cells(const WeightRun& run, Index channel, doubl
     const bool real = top + i >= 0 && top + i < g_.axes[0].size && low < high;
     std::fill(lines, lines + (real ? low : end), 0.0);
     if (!real) continue;
-    const T* const from = plane + (top + i) * inputs_.spatial[0] + (left + low) * inputs_.spatial[1];
+    const Elements from = plane + (top + i) * inputs_.spatial[0] + (left + low) * inputs_.spatial[1];
     if (inputs_.spatial[1] == 1) prefetch(from, inputs_.channel, high - low);
-    load(from, inputs_.spatial[1], high - low, lines + low);
+    from.load(inputs_.spatial[1], high - low, lines + low);
     std::fill(lines + high, lines + end, 0.0);
   }
 }
 
-template <class T>
-void WeightPatchEngine<T>::transform_cells(Workspace& work, const WeightTask& task) {
+void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task) {
   const Index stride = line_stride(), padded = work.padded, value_stride = cell_stride(work, task.ins);
   const Index split_size = kPatchValues * padded;
   double* const lines = work.lines.at_least(kPatchSide * stride);
@@ -71,9 +65,7 @@ void WeightPatchEngine<T>::transform_cells(Workspace& work, const WeightTask& ta
 }
 
 // Four lines of outputs as turned[(line * cells + x) * width + channel], zeros beyond the end.
-template <class T>
-void WeightPatchEngine<T>::load_outputs(Workspace& work, const WeightTask& task, const WeightRun& run) {
-  const auto load = load_kernel<T, double>(kernels_);
+void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, const WeightRun& run) {
   const Index cells = run.count * kPatchOutputs, left = run.column * kPatchOutputs, width = work.width;
   const Index real = std::min(cells, g_.axes[1].output - left), line = odd_lines<double>(cells);
   const bool inside = outputs_.channel == 1 && outputs_.spatial[1] != 1;
@@ -86,16 +78,16 @@ void WeightPatchEngine<T>::load_outputs(Workspace& work, const WeightTask& task,
       std::fill_n(turned, cells * width, 0.0);
       continue;
     }
-    const T* from = outputs_.data + run.sample * outputs_.batch + first * outputs_.channel + y * outputs_.spatial[0] +
+    Elements from = outputs_.data + run.sample * outputs_.batch + first * outputs_.channel + y * outputs_.spatial[0] +
                     left * outputs_.spatial[1];
     if (inside) {
       std::fill_n(turned, cells * width, 0.0);
-      for (Index x = 0; x < real; ++x) load(from + x * outputs_.spatial[1], 1, task.outs, turned + x * width);
+      for (Index x = 0; x < real; ++x) (from + x * outputs_.spatial[1]).load(1, task.outs, turned + x * width);
       continue;
     }
     for (Index m = 0; m < task.outs; ++m, from += outputs_.channel) {
       if (outputs_.spatial[1] == 1) prefetch(from, 2 * outputs_.channel, real);
-      load(from, outputs_.spatial[1], real, lines + m * line);
+      from.load(outputs_.spatial[1], real, lines + m * line);
       std::fill(lines + m * line + real, lines + m * line + cells, 0.0);
     }
     std::fill(lines + task.outs * line, lines + width * line, 0.0);
@@ -103,8 +95,7 @@ void WeightPatchEngine<T>::load_outputs(Workspace& work, const WeightTask& task,
   }
 }
 
-template <class T>
-void WeightPatchEngine<T>::transform_outputs(Workspace& work, const WeightTask& task) {
+void WeightPatchEngine::transform_outputs(Workspace& work, const WeightTask& task) {
   const Index value_stride = output_stride(work), width = work.width;
   double* const values = work.outputs.at_least(kPatchValues * value_stride);
   double* const squares = work.output_squares.at_least(1);
@@ -121,8 +112,7 @@ void WeightPatchEngine<T>::transform_outputs(Workspace& work, const WeightTask& 
   }
 }
 
-template <class T>
-void WeightPatchEngine<T>::sum_chunk(Workspace& work, const WeightTask& task, bool first) {
+void WeightPatchEngine::sum_chunk(Workspace& work, const WeightTask& task, bool first) {
   Index offsets[kChunkPatches];
   for (Index p = 0; p < work.patches; ++p) offsets[p] = p;
   const double* cells = work.cells.at_least(1);

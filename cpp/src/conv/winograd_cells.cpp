@@ -1,12 +1,9 @@
 // The cells of a group of patches: transformed, and measured for the error bound.
-#pragma once
-
 #include "conv/winograd_engine.hpp"
 
 namespace halfulp::conv {
 
-template <class T>
-void PatchEngine<T>::find_runs(Workspace& work, Index number) {
+void PatchEngine::find_runs(Workspace& work, Index number) {
   const Index lane = products_.rows;
   const Index begin = number * total_blocks_ / groups_ * lane;
   work.patches = (number + 1) * total_blocks_ / groups_ * lane - begin;
@@ -19,8 +16,7 @@ void PatchEngine<T>::find_runs(Workspace& work, Index number) {
   }
 }
 
-template <class T>
-void PatchEngine<T>::transform_group(Workspace& work, Index number) {
+void PatchEngine::transform_group(Workspace& work, Index number) {
   find_runs(work, number);
   find_floors(work);
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
@@ -55,12 +51,10 @@ void PatchEngine<T>::transform_group(Workspace& work, Index number) {
 }
 
 // Six lines of cells, zeros in the padding.
-template <class T>
-void PatchEngine<T>::load_lines(std::size_t s, Index channel, const PatchRun& run, double* lines) const {
-  const Planes<const T>& planes = p_.sources[s].planes;
-  const T* const plane =
+void PatchEngine::load_lines(std::size_t s, Index channel, const PatchRun& run, double* lines) const {
+  const SourcePlanes& planes = p_.sources[s].planes;
+  const Elements plane =
       planes.data + run.sample * planes.batch + (conv_group_ * p_.channels + channel) * planes.channel;
-  const auto load = load_kernel<T, double>(kernels_);
   const Index top = run.row * kPatchOutputs + first_cell_[0], left = run.column * kPatchOutputs + first_cell_[1];
   const Index length = run.count * kPatchOutputs + 2, end = ceil_div(length, 8) * 8;  // whole vectors
   const Index low = std::clamp<Index>(-left, 0, length);
@@ -69,16 +63,15 @@ void PatchEngine<T>::load_lines(std::size_t s, Index channel, const PatchRun& ru
     const bool real = top + i >= 0 && top + i < p_.gather[0].source_size && low < high;
     std::fill(lines, lines + (real ? low : end), 0.0);
     if (!real) continue;
-    const T* const from = plane + (top + i) * planes.spatial[0] + (left + low) * planes.spatial[1];
+    const Elements from = plane + (top + i) * planes.spatial[0] + (left + low) * planes.spatial[1];
     if (planes.spatial[1] == 1 && channel + 1 < p_.channels) prefetch(from, planes.channel, high - low);
-    load(from, planes.spatial[1], high - low, lines + low);
+    from.load(planes.spatial[1], high - low, lines + low);
     std::fill(lines + high, lines + end, 0.0);
   }
 }
 
 // (N + e X)^2 <= (1 + t) N^2 + (1 + 1/t) e^2 X^2, here with t = 1/2: N is a norm of transformed cells, X of the cells.
-template <class T>
-void PatchEngine<T>::find_reach(Workspace& work, std::size_t s) {
+void PatchEngine::find_reach(Workspace& work, std::size_t s) {
   const Index patches = work.patches;
   double* const weighed = work.weighed.at_least(16 * patches);
   patch_.weigh(work.squares.at_least(1), patches, patches, bounds_.reach[0], weighed);
@@ -108,8 +101,7 @@ void PatchEngine<T>::find_reach(Workspace& work, std::size_t s) {
 }
 
 // Zeros are left undecided, for the transforms lose their signs; outputs that do not exist are not.
-template <class T>
-void PatchEngine<T>::find_floors(Workspace& work) {
+void PatchEngine::find_floors(Workspace& work) {
   const Index patches = work.patches;
   double* const floors = work.floors.at_least(16 * patches);
   std::fill_n(floors, 16 * patches, 0.0);

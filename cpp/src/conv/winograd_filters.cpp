@@ -1,16 +1,12 @@
 // The filters of a panel: transformed, and measured for the error bound.
-#pragma once
-
 #include "conv/winograd_engine.hpp"
 
 namespace halfulp::conv {
 
 // taps[(c * 9 + t) * width + column], t in the order of memory where the nine lie in a run, else as tap_offsets_ says.
-template <class T>
-void PatchEngine<T>::load_taps(Workspace& work, const PatchPanel& panel, const PatchBlock& block) const {
-  const Source<T>& source = p_.sources[block.source];
+void PatchEngine::load_taps(Workspace& work, const PatchPanel& panel, const PatchBlock& block) const {
+  const Source& source = p_.sources[block.source];
   const std::vector<Index>& offsets = tap_offsets_[block.source];
-  const auto load = load_kernel<T, double>(kernels_);
   const auto filter = [&](Index column, Index c) {
     return p_.filter(source, conv_group_, panel.first + column) + (block.first + c) * source.channel;
   };
@@ -21,7 +17,7 @@ void PatchEngine<T>::load_taps(Workspace& work, const PatchPanel& panel, const P
   if (dense && source.row == 9 && source.channel != 9) {  // filters side by side
     std::fill_n(lines, 9 * width, 0.0);
     for (Index c = 0; c < block.count; ++c) {
-      load(filter(0, c), 1, 9 * panel.columns, lines);
+      filter(0, c).load(1, 9 * panel.columns, lines);
       products_.transpose(lines, 9, width, 9, taps + c * 9 * width, width);
     }
     return;
@@ -29,25 +25,24 @@ void PatchEngine<T>::load_taps(Workspace& work, const PatchPanel& panel, const P
   for (Index j = 0; j < panel.columns; ++j) {
     double* const line = lines + j * run;
     if (dense && source.channel == 9) {
-      load(filter(j, 0), 1, run, line);
+      filter(j, 0).load(1, run, line);
       continue;
     }
     for (Index c = 0; c < block.count; ++c)
       for (Index t = 0; t < 9; ++t)
-        line[c * 9 + t] = as_double(filter(j, c)[dense ? t : offsets[static_cast<std::size_t>(t)]]);
+        line[c * 9 + t] = filter(j, c)[dense ? t : offsets[static_cast<std::size_t>(t)]];
   }
   std::fill(lines + panel.columns * run, lines + width * run, 0.0);
   products_.transpose(lines, run, width, run, taps, width);
 }
 
 // out[(value * channels + c) * width + column]; adds to the panel's squares.
-template <class T>
-void PatchEngine<T>::transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out) {
+void PatchEngine::transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out) {
   const Index width = panel.width;
   double* const squares = work.filter_squares.at_least((kPatchValues + 1) * width);
   if (block.first == 0) std::fill_n(squares, (kPatchValues + 1) * width, 0.0);
   load_taps(work, panel, block);
-  const Source<T>& source = p_.sources[block.source];
+  const Source& source = p_.sources[block.source];
   const bool dense = source.spatial[0] == kPatchTaps && source.spatial[1] == 1;
   constexpr Index as_loaded[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   patch_.filters(work.taps.at_least(1), dense ? tap_offsets_[block.source].data() : as_loaded, width, block.count, out,
@@ -56,8 +51,7 @@ void PatchEngine<T>::transform_block(Workspace& work, const PatchPanel& panel, c
 }
 
 // (N + e W)^2 <= (1 + t) N^2 + (1 + 1/t) e^2 W^2, here with t = 1/5: N is the norm of transformed taps, W of the taps.
-template <class T>
-void PatchEngine<T>::find_sizes(Workspace& work, const PatchPanel& panel, std::size_t s) {
+void PatchEngine::find_sizes(Workspace& work, const PatchPanel& panel, std::size_t s) {
   const Index width = panel.width;
   const double* const squares = work.filter_squares.at_least(1);
   double* const weighed = work.filter_sizes.at_least(16 * width);
@@ -72,8 +66,7 @@ void PatchEngine<T>::find_sizes(Workspace& work, const PatchPanel& panel, std::s
   }
 }
 
-template <class T>
-void PatchEngine<T>::pack_panel(Workspace& work, const PatchPanel& panel) {
+void PatchEngine::pack_panel(Workspace& work, const PatchPanel& panel) {
   double* out = packed_.at_least(1) + panel.packed;
   for (const PatchBlock& block : blocks_) {
     transform_block(work, panel, block, out);

@@ -1,13 +1,10 @@
 // From transformed cells and filters to outputs: sums, acceptance, resolution of the rest, and writing.
-#pragma once
-
 #include "conv/winograd_engine.hpp"
 
 namespace halfulp::conv {
 
 // Adds the products of a block of channels to the 36 sums of every patch and output channel.
-template <class T>
-void PatchEngine<T>::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
+void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
                                const double* filters) {
   const Index lane = products_.rows, width = panel.width, patches = work.patches;
   const Index value_sums = sum_stride(work, width);
@@ -29,8 +26,7 @@ void PatchEngine<T>::sum_block(Workspace& work, const PatchPanel& panel, const P
   }
 }
 
-template <class T>
-void PatchEngine<T>::finish(Workspace& work, const PatchPanel& panel) {
+void PatchEngine::finish(Workspace& work, const PatchPanel& panel) {
   const Index patches = work.patches, width = panel.width, positions = 16 * patches;
   const Index stride = odd_lines<double>(width), turned_stride = odd_lines<double>(positions);
   const double* sums = work.sums.at_least(1);
@@ -44,8 +40,7 @@ void PatchEngine<T>::finish(Workspace& work, const PatchPanel& panel) {
     finish_channel(work, panel.first + j, turned + j * turned_stride);
 }
 
-template <class T>
-void PatchEngine<T>::finish_channel(Workspace& work, Index row, double* sums) {
+void PatchEngine::finish_channel(Workspace& work, Index row, double* sums) {
   const Index positions = 16 * work.patches;
   const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(conv_group_, row);
   const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
@@ -56,17 +51,16 @@ void PatchEngine<T>::finish_channel(Workspace& work, Index row, double* sums) {
   }
   const double scale[2] = {gamma * a.size[0], gamma * a.size[1]};
   const Margin margin{{a.reach[0], a.reach[1]}, {scale[0], scale[1]}, gamma * a.base + kZeroMargin, bias};
-  T* const rounded = work.rounded.at_least(positions);
+  const Outputs rounded{work.rounded.at_least(positions * type_.size), &type_};
   work.seen += positions;
-  if (decide_sums(kernels_, sums, positions, margin, rounded)) return write(work, row, rounded);
-  const Index count = accept_sums(kernels_, sums, nullptr, a, rounded, work.bad.at_least(positions));
+  if (type_.decide(sums, positions, margin, rounded.at)) return write(work, row, constant(rounded));
+  const Index count = type_.accept(sums, nullptr, a, rounded.at, work.bad.at_least(positions));
   work.undecided += count;
   if (count > 0 && !resolve(work, row, a, sums, rounded)) return;
-  write(work, row, rounded);
+  write(work, row, constant(rounded));
 }
 
-template <class T>
-bool PatchEngine<T>::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, T* out) {
+bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, const Outputs& out) {
   constexpr Index few = 32;
   const bool many = work.undecided >= few && work.undecided * kPatchUndecided > work.seen;
   if (many || (work.hard >= few && work.hard * kPatchHard > work.seen)) {
@@ -80,13 +74,13 @@ bool PatchEngine<T>::resolve(Workspace& work, Index row, const Acceptance& a, co
       for (Index x = 0; x < run.count * kPatchOutputs; ++x) {
         if (bad[first + x] == 0) continue;
         work.position = {run.row * kPatchOutputs + i, run.column * kPatchOutputs + x};
-        if (sum_directly(run.sample, row, work.position, out[first + x])) continue;
+        if (sum_directly(run.sample, row, work.position, out + (first + x))) continue;
         work.hard += 1;
         bool all_zero = a.base == 0;
         for (std::size_t s = 0; s < p_.sources.size(); ++s)
           all_zero = all_zero && (a.reach[s][first + x] == 0 || a.size[s] == 0);
         const double value = all_zero ? 0.0 : sums[first + x] + a.bias;
-        out[first + x] = p_.resolve(run.sample, conv_group_, row, work.position, value, all_zero, false);
+        p_.resolve(run.sample, conv_group_, row, work.position, value, all_zero, false, out + (first + x));
       }
     }
   }
@@ -94,12 +88,11 @@ bool PatchEngine<T>::resolve(Workspace& work, Index row, const Acceptance& a, co
 }
 
 // The sum of the products themselves, which loses far less; false if that, too, leaves the output undecided.
-template <class T>
-bool PatchEngine<T>::sum_directly(Index sample, Index row, const Sizes& position, T& out) const {
+bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const {
   constexpr Index fold = 32;  // channels
   double sum = p_.bias == nullptr ? 0.0 : p_.bias_of(conv_group_, row), size = std::abs(sum);
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
-    const Source<T>& source = p_.sources[s];
+    const Source& source = p_.sources[s];
     Index weight[9], cell[9];
     int count = 0;
     for (Index t = 0; t < 9; ++t) {
@@ -108,19 +101,22 @@ bool PatchEngine<T>::sum_directly(Index sample, Index row, const Sizes& position
       weight[count] = tap_offsets_[s][static_cast<std::size_t>(t)];
       cell[count++] = y * source.planes.spatial[0] + x * source.planes.spatial[1];
     }
-    const T* weights = p_.filter(source, conv_group_, row);
-    const T* cells =
+    const Elements weights = p_.filter(source, conv_group_, row);
+    const Elements cells =
         source.planes.data + sample * source.planes.batch + conv_group_ * p_.channels * source.planes.channel;
     for (Index c = 0; c < p_.channels; c += fold) {
       double sums[9] = {}, sizes[9] = {};
-      for (Index i = c; i < std::min(c + fold, p_.channels); ++i, weights += source.channel,
-                 cells += source.planes.channel) {
-        for (int t = 0; t < count; ++t) {
-          const double product = as_double(weights[weight[t]]) * as_double(cells[cell[t]]);
-          sums[t] += product;
-          sizes[t] += std::abs(product);
+      visit_float(type_.dtype, [&]<class T>(T) {
+        const T* w = (weights + c * source.channel).as<T>();
+        const T* x = (cells + c * source.planes.channel).as<T>();
+        for (Index i = c; i < std::min(c + fold, p_.channels); ++i, w += source.channel, x += source.planes.channel) {
+          for (int t = 0; t < count; ++t) {
+            const double product = as_double(w[weight[t]]) * as_double(x[cell[t]]);
+            sums[t] += product;
+            sizes[t] += std::abs(product);
+          }
         }
-      }
+      });
       for (int t = 0; t < count; ++t) {
         sum += sums[t];
         size += sizes[t];
@@ -129,13 +125,12 @@ bool PatchEngine<T>::sum_directly(Index sample, Index row, const Sizes& position
   }
   const double additions = static_cast<double>(fold + 9 * ceil_div(p_.channels, fold) * 2);
   const double error = 1.001 * (additions + 8) * 0x1p-53 * size;
-  if (!(error < std::abs(sum)) || !same_rounding<T>(sum - error, sum + error)) return false;
-  out = round_to<T>(sum);
+  if (!(error < std::abs(sum)) || !same_rounding_in(type_.dtype, sum - error, sum + error)) return false;
+  store(out, sum);
   return true;
 }
 
-template <class T>
-void PatchEngine<T>::write(const Workspace& work, Index row, const T* rounded) const {
+void PatchEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
   const GatherAxis &down = p_.gather[0], &across = p_.gather[1];
   const Index stride = across.out_step * p_.out.spatial[1];
   for (const PatchRun& run : work.runs) {
@@ -144,10 +139,9 @@ void PatchEngine<T>::write(const Workspace& work, Index row, const T* rounded) c
     for (Index i = 0; i < below; ++i) {
       const Index y = down.out_start + (run.row * kPatchOutputs + i) * down.out_step;
       const Index x = across.out_start + run.column * kPatchOutputs * across.out_step;
-      T* const out = p_.plane(run.sample, conv_group_, row) + y * p_.out.spatial[0] + x * p_.out.spatial[1];
-      const T* const in = rounded + (i * work.patches + run.first) * kPatchOutputs;
-      if (stride == 1) std::copy_n(in, right, out);
-      else for (Index q = 0; q < right; ++q) out[q * stride] = in[q];
+      const Outputs out = p_.plane(run.sample, conv_group_, row) + y * p_.out.spatial[0] + x * p_.out.spatial[1];
+      const Elements in = rounded + (i * work.patches + run.first) * kPatchOutputs;
+      copy_spread(kernels_, in, right, stride, out);
     }
   }
 }
