@@ -1,6 +1,7 @@
 // The average family for Python: one object per record, which remembers the plans of recent shapes.
 #include "halfulp/avg_pool.hpp"
 #include "halfulp/integer_average.hpp"
+#include "halfulp/max_pool.hpp"
 #include "halfulp/present_average.hpp"
 
 #include <nanobind/nanobind.h>
@@ -27,6 +28,16 @@ ArrayView with_unit_axes(const ArrayView& view, int count) {
     extended.strides.push_back(static_cast<Index>(item_size(view.dtype)));
   }
   return extended;
+}
+
+// A C-ordered input; axes of size 1 may come with any stride.
+InputArray c_ordered(InputArray array) {
+  Index step = static_cast<Index>(item_size(array.view.dtype));
+  for (int axis = array.view.ndim() - 1; axis >= 0; --axis) {
+    array.view.strides[axis] = step;
+    step *= array.view.shape[axis];
+  }
+  return array;
 }
 
 constexpr const char* kGiveDType =
@@ -70,6 +81,45 @@ class AvgPullback {
   ArrayView input_like_;
   Sizes output_shape_;
   bool keepdims_;
+};
+
+// The pullback of sums of magnitudes: it keeps a byte for the sign of each cell.
+class SignPullback {
+ public:
+  SignPullback(std::string name, std::shared_ptr<const AveragePlan> plan, const ArrayView& input, Sizes output_shape,
+               bool keepdims)
+      : name_(std::move(name)),
+        plan_(std::move(plan)),
+        input_shape_(input.shape),
+        output_shape_(output_shape),
+        dtype_(input.dtype),
+        keepdims_(keepdims),
+        codes_(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(input.count())))) {
+    if (!codes_) throw std::bad_alloc();
+  }
+
+  std::uint8_t* codes() const { return codes_.get(); }
+
+  nb::object operator()(nb::handle cotangent) const {
+    const InputArray g =
+        c_ordered(take_matching(cotangent, name_.c_str(), "cotangent", output_shape_, dtype_, "I5"));
+    check_memory(name_, "input", input_shape_, dtype_);
+    OutputArray dx = new_output(input_shape_, dtype_);
+    {
+      const KernelScope scope;
+      const int ndim = static_cast<int>(plan_->axes.size());
+      sum_signed(plan_->transpose.value(), codes_.get(), keepdims_ ? g.view : with_unit_axes(g.view, ndim), dx.view);
+    }
+    return std::move(dx.owner);
+  }
+
+ private:
+  std::string name_;
+  std::shared_ptr<const AveragePlan> plan_;
+  Sizes input_shape_, output_shape_;
+  DType dtype_;
+  bool keepdims_;
+  std::unique_ptr<std::uint8_t[], Winners::Return> codes_;
 };
 
 // The pullback of an average over the cells that are numbers: it keeps which these are, and the windows' divisors.
@@ -176,15 +226,37 @@ class AvgOperator {
                                                             call.output.view.shape, keepdims_));
   }
 
-  // The same of the magnitudes of an input that is C-ordered.
+  // The same of the magnitudes of an input that is C-ordered, here and below.
   nb::object forward_magnitudes(nb::handle input) const {
-    Call call = begin(take_float_input(input, name_.c_str(), "input"));
+    Call call = begin(c_ordered(take_float_input(input, name_.c_str(), "input")));
     {
       const KernelScope scope;
-      const ArrayView& out = call.output.view;
-      sum_magnitudes(call.plan->forward, call.x.view, keepdims_ ? out : with_unit_axes(out, ndim_));
+      sum_magnitudes(call.plan->forward, call.x.view, spatial(call.output.view));
     }
     return std::move(call.output.owner);
+  }
+
+  nb::tuple magnitudes_jvp(nb::handle input, nb::handle tangent) const {
+    InputArray x = c_ordered(take_float_input(input, name_.c_str(), "input"));
+    Call t = begin(
+        c_ordered(take_matching(tangent, name_.c_str(), "tangent", x.view.shape, x.view.dtype, "I4")));
+    Call call = begin(std::move(x));
+    {
+      const KernelScope scope;
+      sum_magnitudes_jvp(call.plan->forward, call.x.view, t.x.view, spatial(call.output.view), spatial(t.output.view));
+    }
+    return nb::make_tuple(call.output.owner, t.output.owner);
+  }
+
+  nb::tuple magnitudes_vjp(nb::handle input) const {
+    Call call = begin(c_ordered(take_float_input(input, name_.c_str(), "input")));
+    auto pullback =
+        std::make_unique<SignPullback>(name_, call.plan, call.x.view, call.output.view.shape, keepdims_);
+    {
+      const KernelScope scope;
+      sum_magnitudes(call.plan->forward, call.x.view, spatial(call.output.view), pullback->codes());
+    }
+    return nb::make_tuple(call.output.owner, std::move(pullback));
   }
 
   nb::tuple jvp(nb::handle input, nb::handle tangent) const {
@@ -274,8 +346,8 @@ std::unique_ptr<AvgOperator> adaptive(std::string name, std::vector<Index> outpu
   return std::make_unique<AvgOperator>(std::move(name), ndim, axes, true, false, 0);
 }
 
-std::unique_ptr<AvgOperator> global(std::string name, int ndim, bool keepdims) {
-  return std::make_unique<AvgOperator>(std::move(name), ndim, global_axes, keepdims, false, 0);
+std::unique_ptr<AvgOperator> global(std::string name, int ndim, bool keepdims, Index divisor) {
+  return std::make_unique<AvgOperator>(std::move(name), ndim, global_axes, keepdims, false, divisor);
 }
 
 }  // namespace
@@ -283,11 +355,15 @@ std::unique_ptr<AvgOperator> global(std::string name, int ndim, bool keepdims) {
 void register_avg_pool(nb::module_& module) {
   nb::class_<AvgPullback>(module, "AvgPullback", "From an output cotangent to the input's; None if it must be exact.")
       .def("__call__", &AvgPullback::operator(), nb::arg("cotangent"));
+  nb::class_<SignPullback>(module, "SignPullback", "From an output cotangent to that of cells whose signs are kept.")
+      .def("__call__", &SignPullback::operator(), nb::arg("cotangent"));
   nb::class_<PresentPullback>(module, "PresentPullback", "From an output cotangent to that of the cells with numbers.")
       .def("__call__", &PresentPullback::operator(), nb::arg("cotangent"));
   nb::class_<AvgOperator>(module, "AvgOperator", "An average over windows, ready to run.")
       .def("forward", &AvgOperator::forward, nb::arg("x"))
       .def("forward_magnitudes", &AvgOperator::forward_magnitudes, nb::arg("x"))
+      .def("magnitudes_jvp", &AvgOperator::magnitudes_jvp, nb::arg("x"), nb::arg("tangent"))
+      .def("magnitudes_vjp", &AvgOperator::magnitudes_vjp, nb::arg("x"))
       .def("forward_into", &AvgOperator::forward_into, nb::arg("x"), nb::arg("out"))
       .def("forward_as", &AvgOperator::forward_as, nb::arg("x"), nb::arg("dtype"), nb::arg("out").none())
       .def("present_forward", &AvgOperator::present_forward, nb::arg("x"), nb::arg("out").none())
@@ -299,7 +375,8 @@ void register_avg_pool(nb::module_& module) {
              nb::arg("after"), nb::arg("padding"), nb::arg("dilation"), nb::arg("ceil_mode"),
              nb::arg("count_include_pad"), nb::arg("divisor"));
   module.def("adaptive_avg_pool", &adaptive, nb::arg("name"), nb::arg("output_size"));
-  module.def("global_avg_pool", &global, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"));
+  module.def("global_avg_pool", &global, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"),
+             nb::arg("divisor") = 0);
 }
 
 }  // namespace halfulp::bindings

@@ -31,15 +31,11 @@ bool WholePlanes<T>::suits(const SumPlan& plan) const {
 }
 
 template <class T>
-void WholePlanes<T>::run(const T* in, T* out, Index begin, Index end) const {
-  for (Index plane = begin; plane < end; ++plane) {
-    const T* x = in + layout_.in_offset(plane);
-    T& result = out[layout_.out_offset(plane)];
-    double sum = 0.0, low = 0.0;
-    const MagnitudeRange found = kernels_.sum_all[0](x, cells_, {&sum, &low, nullptr});
-    const bool exact = range_.template exact<T>(found);
-    if (exact ? !quotient(sum, low, result) : !bounded_quotient(sum, found, result)) result = exact_mean(x);
-  }
+void WholePlanes<T>::run(const T* x, T& result) const {
+  double sum = 0.0, low = 0.0;
+  const MagnitudeRange found = kernels_.sum_all[0](x, cells_, {&sum, &low, nullptr});
+  const bool exact = range_.template exact<T>(found);
+  if (exact ? !quotient(sum, low, result) : !bounded_quotient(sum, found, result)) result = exact_mean(x);
 }
 
 // From an exact sum; see finish_exact and finish_f64_exact for why this is right.

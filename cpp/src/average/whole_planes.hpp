@@ -13,8 +13,7 @@ class WholePlanes {
 
   bool applies() const noexcept { return applies_; }
 
-  // Planes [begin, end).
-  void run(const T* in, T* out, Index begin, Index end) const;
+  void run(const T* plane, T& result) const;
 
  private:
   bool suits(const SumPlan& plan) const;

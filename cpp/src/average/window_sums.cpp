@@ -6,8 +6,8 @@
 #include "halfulp/engines.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
-#include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
+#include "average/signed_blocks.hpp"
 #include "average/whole_planes.hpp"
 #include "average/window_block.hpp"
 #include "average/window_layout.hpp"
@@ -17,7 +17,7 @@ namespace halfulp {
 namespace {
 
 constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
-constexpr Index kMagnitudes = Index{1} << 11;    // of a block of magnitudes, while those of the next are on their way
+constexpr Index kChangedSources = Index{1} << 11;  // of a block of changed cells, while the next are on their way
 constexpr Index kBlockWidth = Index{1} << 12;    // sources of a line, whose sums stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
@@ -60,80 +60,38 @@ Blocking blocking_of(const WindowLayout& layout, Index block_sources, Index bloc
   return b;
 }
 
-// The magnitudes of a stretch of memory, addressed like the cells themselves.
-template <class T>
-class Magnitudes {
- public:
-  // Of `cells` cells from source + first on; what is returned stands for `source`.
-  const T* of(const T* source, Index first, Index cells) {
-    if (source + first == from_ && cells == cells_) return scratch_.data() - first;
-    const auto size = static_cast<std::size_t>(cells + kSlack);
-    if (scratch_.size() < size) scratch_.resize(size);
-    constexpr std::uint64_t keep = sizeof(T) == 2   ? 0x7fff7fff7fff7fffu
-                                   : sizeof(T) == 4 ? 0x7fffffff7fffffffu
-                                                    : 0x7fffffffffffffffu;
-    kernels_.change(reinterpret_cast<const char*>(source + first), reinterpret_cast<char*>(scratch_.data()),
-                    cells * static_cast<Index>(sizeof(T)), keep, 0);
-    from_ = source + first;
-    cells_ = cells;
-    return scratch_.data() - first;
+// Sums every block through what `work` does with its cells and sums.
+template <class T, class Work>
+void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in, T* out, const Work& work) {
+  Index sources = layout.planes * layout.lanes, outputs = sources;
+  for (const SumAxis* axis : layout.axes) {
+    sources *= axis->sources;
+    outputs *= axis->outputs();
   }
-
-  // Of the cells that a block reads.
-  const T* of_block(const T* source, const WindowLayout& layout, const BlockRange& range) {
-    const SumAxis& axis = *layout.axes.front();
-    Index begin = axis.sources, end = 0;
-    for (auto o = static_cast<std::size_t>(range.first_begin); o < static_cast<std::size_t>(range.first_end); ++o) {
-      if (axis.count[o] == 0) continue;
-      begin = std::min(begin, axis.first[o]);
-      end = std::max(end, axis.first[o] + (axis.count[o] - 1) * axis.step + 1);
-    }
-    if (begin >= end) return source;
-    Index cells = range.lanes + (end - begin - 1) * layout.in_strides.front();
-    for (std::size_t a = 1; a < layout.axes.size(); ++a) {
-      if (layout.axes[a]->sources == 0) return source;
-      cells += (layout.axes[a]->sources - 1) * layout.in_strides[a];
-    }
-    return of(source, begin * layout.in_strides.front(), cells);
-  }
-
- private:
-  static constexpr Index kSlack = 64;
-  const RowKernels& kernels_ = select_row_kernels();
-  std::vector<T> scratch_;
-  const T* from_ = nullptr;
-  Index cells_ = 0;
-};
-
-template <class T>
-void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& out, bool magnitudes) {
-  const WindowLayout layout = window_layout(plan, in, out);
   if (const WholePlanes<T> planes(plan, layout); planes.applies()) {
-    const Index grain = std::max<Index>(1, kThreadSources * layout.planes / std::max<Index>(1, in.count()));
-    parallel_for(layout.planes, grain,
-                 [&](Index begin, Index end) {
-                   count_engine(Engine::average_planes, end - begin);
-                   if (!magnitudes) return planes.run(in.as<const T>(), out.as<T>(), begin, end);
-                   Magnitudes<T> changed;
-                   const Index cells = in.count() / layout.planes;
-                   for (Index plane = begin; plane < end; ++plane)
-                     planes.run(changed.of(in.as<const T>(), layout.in_offset(plane), cells), out.as<T>(), plane,
-                                plane + 1);
-                 });
+    const Index grain = std::max<Index>(1, kThreadSources * layout.planes / std::max<Index>(1, sources));
+    parallel_for(layout.planes, grain, [&](Index begin, Index end) {
+      count_engine(Engine::average_planes, end - begin);
+      typename Work::Thread thread(work, layout);
+      for (Index plane = begin; plane < end; ++plane)
+        thread.block(in + layout.in_offset(plane), out + layout.out_offset(plane), {0, 1, 0, 1, 1},
+                     [&](const T* x, T* result) { planes.run(x, *result); });
+    });
     return;
   }
-  const bool stream = std::max(in.count(), out.count()) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
+  const bool stream =
+      Work::kStreams && std::max(sources, outputs) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
   const WindowLines<T> lines(plan, layout, stream);
   // Several lanes are summed window by window, which needs no row of sums.
   const Index block_width = lines.applies() && layout.lanes > 1 ? kBlockSources : kBlockWidth;
-  const Blocking b = blocking_of(layout, magnitudes ? kMagnitudes : kBlockSources, block_width);
+  const Blocking b = blocking_of(layout, Work::kChanges ? kChangedSources : kBlockSources, block_width);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
     WindowBlock<T> block(plan, layout);
     LineWorker<T> worker(lines);
-    Magnitudes<T> changed;
+    typename Work::Thread thread(work, layout);
     EngineTally tally;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
@@ -144,32 +102,84 @@ void sum_windows_of(const SumPlan& plan, const ArrayView& in, const ArrayView& o
       const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
-      const T* source = in.as<const T>() + layout.in_offset(plane) + lane;
-      if (magnitudes) source = changed.of_block(source, layout, range);
-      T* target = out.as<T>() + layout.out_offset(plane) + lane;
-      if (!lines.applies() || !worker.run(source, target, range)) {
-        tally.add(Engine::average_blocks);
-        block.run(source, target, range);
-        continue;
-      }
-      tally.add(Engine::average_lines);
-      tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
-      for (const Index o : worker.unsure())
-        block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
+      const auto run = [&](const T* source, T* target) {
+        if (!lines.applies() || !worker.run(source, target, range)) {
+          tally.add(Engine::average_blocks);
+          return block.run(source, target, range);
+        }
+        tally.add(Engine::average_lines);
+        tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
+        for (const Index o : worker.unsure())
+          block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
+      };
+      thread.block(in + layout.in_offset(plane) + lane, out + layout.out_offset(plane) + lane, range, run);
     }
   });
+}
+
+// Sums of magnitudes, with their codes or tangents.
+template <class T>
+void sum_magnitudes_of(const SumPlan& plan, const ArrayView& x, const ArrayView& out, MagnitudeBlocks<T> work) {
+  const WindowLayout layout = window_layout(plan, x, out);
+  work.x = x.as<const T>();
+  work.out = out.as<const T>();
+  if (out.count() > 0) sum_windows_of(plan, layout, work.x, out.as<T>(), work);
+  const Index slab = slab_of(layout, layout.in_strides, [](const SumAxis& axis) { return axis.sources; });
+  if (work.codes == nullptr || (slab > 0 && out.count() > 0)) return;
+  parallel_for(x.count(), kThreadSources,
+               [&](Index begin, Index end) { work.encode(work.x + begin, work.codes + begin, end - begin); });
+}
+
+// The sums of g, which get signs; those of -g as well where the memory order of the axes leaves no blocks.
+template <class T>
+void sum_signed_of(const SumPlan& plan, const std::uint8_t* codes, const ArrayView& g, const ArrayView& dx) {
+  const Index bytes = dx.count() * static_cast<Index>(sizeof(T));
+  const WindowLayout layout = window_layout(plan, g, dx);
+  Index cells = 1;
+  for (const SumAxis& axis : plan.axes) cells *= axis.outputs();
+  const SignedBlocks<T> work{plan, codes, dx.as<T>(), cells, bytes >= kStreamBytes};
+  if (slab_of(layout, layout.out_strides, [](const SumAxis& axis) { return axis.outputs(); }) > 0)
+    return sum_windows_of(plan, layout, g.as<const T>(), dx.as<T>(), work);
+  std::vector<T> turned(static_cast<std::size_t>(g.count() + 8)), sums(static_cast<std::size_t>(dx.count())),
+      negated = sums;
+  change_signs(g.as<const T>(), turned.data(), g.count(), true, true);
+  sum_windows_of(plan, layout, g.as<const T>(), sums.data(), PlainBlocks<T>());
+  sum_windows_of<T>(plan, layout, turned.data(), negated.data(), PlainBlocks<T>());
+  work.sign(0, sums.data(), dx.as<T>(), dx.count(), [&](Index i) { return negated[static_cast<std::size_t>(i)]; });
 }
 
 }  // namespace
 
 void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
   if (out.count() == 0) return;
-  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out, false); });
+  visit_float(in.dtype, [&](auto type) {
+    using T = decltype(type);
+    sum_windows_of(plan, window_layout(plan, in, out), in.as<const T>(), out.as<T>(), PlainBlocks<T>());
+  });
 }
 
-void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
-  if (out.count() == 0) return;
-  visit_float(in.dtype, [&](auto type) { sum_windows_of<decltype(type)>(plan, in, out, true); });
+void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out, std::uint8_t* codes) {
+  visit_float(in.dtype, [&](auto type) {
+    MagnitudeBlocks<decltype(type)> work{};
+    work.codes = codes;
+    sum_magnitudes_of(plan, in, out, work);
+  });
+}
+
+void sum_magnitudes_jvp(const SumPlan& plan, const ArrayView& x, const ArrayView& t, const ArrayView& out,
+                        const ArrayView& out_tangent) {
+  visit_float(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    MagnitudeBlocks<T> work{};
+    work.tangent = t.as<const T>();
+    work.out_tangent = out_tangent.as<T>();
+    sum_magnitudes_of(plan, x, out, work);
+  });
+}
+
+void sum_signed(const SumPlan& transpose, const std::uint8_t* codes, const ArrayView& g, const ArrayView& dx) {
+  if (dx.count() == 0) return;
+  visit_float(dx.dtype, [&](auto type) { sum_signed_of<decltype(type)>(transpose, codes, g, dx); });
 }
 
 }  // namespace halfulp

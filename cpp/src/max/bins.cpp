@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "exact/exact_sum.hpp"
 #include "max/row_loader.hpp"
 #include "max/separable.hpp"
 #include "max/walk.hpp"
@@ -40,13 +41,51 @@ class WinnerSearch {
       if (!cells) values[i] = C{};
       if (cells && value_only && (!std::is_floating_point_v<C> || values[i] != 0)) continue;
       if (lanes > 1) lane = lane_of(plane_, i % lanes);
-      const walk::Best best = cells ? winner(lane, output, values[i]) : walk::Best{};
+      const bool all = plan_.many_winners() && !value_only && !plane_.indices;
+      walk::Best best;
+      if constexpr (is_float(dtype_of<T>)) {
+        if (all) best = all_winners(lane, output, cells, values[i]);
+      }
+      if (!all && cells) best = winner(lane, output, values[i]);
       if (cells) values[i] = walk::value_of(*reinterpret_cast<const T*>(lane.x.data + best.offset));
-      if (!value_only) walk::record_best<T>(plan_, lane, output, best);
+      if (!all && !value_only) walk::record_best<T>(plan_, lane, output, best);
     }
   }
 
  private:
+  // The first of all cells that have the value of a window. They are recorded, and their tangents summed.
+  walk::Best all_winners(const MaxPlane& one, const Index* output, bool cells, C value) const {
+    const int ndim = plan_.ndim();
+    const Index count = plan_.spans.back().count[static_cast<std::size_t>(output[last_])];
+    const Index stride = one.x.strides[last_];
+    auto* const record = one.winners ? &walk::item<std::uint8_t>(one.winners, output, ndim) : nullptr;
+    if (record != nullptr) std::memset(record, 0, static_cast<std::size_t>(one.winner_bytes));
+    walk::Best first;
+    Index winners = 0;
+    typename ExactSums<C>::terms sum;
+    const auto take = [&](const walk::Best& found) {
+      if (winners++ == 0) first = found;
+      if (record != nullptr) record[found.code / 8] |= static_cast<std::uint8_t>(1u << (found.code % 8));
+      if (one.tangent)
+        sum.add(static_cast<double>(walk::value_of(walk::tangent_at<T>(plan_, one, found.flat))));
+    };
+    if (cells)
+      walk::cell_rows(plan_, output, one.x.strides, [&](Index offset, Index code, Index flat) {
+        for (Index i = 0; i < count; ++i) {
+          const Index more = first_match(one.x.data + offset + i * stride, stride, count - i, value);
+          if (more < 0) break;
+          i += more;
+          take({offset + i * stride, code + i, flat + i});
+        }
+        return true;
+      });
+    if (one.tangent) {
+      T& target = walk::item<T>(one.out_tangent, output, ndim);
+      target = winners == 0 ? T{} : sum.template round_quotient<T>(plan_.ties == Ties::split ? winners : 1);
+    }
+    return first;
+  }
+
   // The first cell of a window that has its value, or the last; of a NaN, any NaN is.
   walk::Best winner(const MaxPlane& one, const Index* output, C value) const {
     walk::Best best;
@@ -304,7 +343,7 @@ class Bins final : public PlaneEngine {
 }  // namespace
 
 bool bins_apply(const MaxPlan& plan, const MaxPlane& plane) noexcept {
-  if (plan.many_winners() && !plane.value_only()) return false;
+  if (plan.many_winners() && !plane.value_only() && !is_float(plane.dtype)) return false;
   constexpr Index most_folds = 4, most_column_folds = 8;  // of a cell: more, and one axis at a time is cheaper
   const Axis& last = plan.axes.back();
   Index folds = 1;

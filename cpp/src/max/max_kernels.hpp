@@ -119,6 +119,7 @@ struct MaxPairKernels {
   // The same with no element written past the rows; integers go to bytes, which must hold them.
   Fold fold_exact[2];
   PairWindows windows;  // an integer is the number of the tap
+  PairWindows changed;  // the same of (cell & keep) ^ flip, which is also what is stored
 };
 
 // Bits of a half type as sortable keys, which are integers in the order of the numbers, and back.

@@ -301,6 +301,11 @@ Winners winners_of(const MaxPlan& plan, const ArrayView& x, const ArrayView& out
   return winners;
 }
 
+// Whether an engine finds all winners of a window at once; `arrays` has a payload.
+bool finds_all(const MaxPlan& plan, const Arrays& arrays) {
+  return arrays.out->count() > 0 && bins_apply(plan, Groups(plan, arrays)[0]);
+}
+
 // The winners under the policy `first`, if those under `last` are the same: every window then has one winner, and the
 // same derivative under every policy. The engines know these two policies; for the others there is only the walk.
 Winners single_winners(const MaxPlan& first, const ArrayView& x, const ArrayView& out) {
@@ -328,14 +333,14 @@ void max_jvp(const MaxPlan& plan, const ArrayView& x, const ArrayView& tangent, 
              const ArrayView& out_tangent) {
   refuse_nan(plan, x);
   const Arrays arrays{&x, &out, &tangent, &out_tangent};
-  if (!plan.many_winners()) return run(plan, arrays);
+  if (!plan.many_winners() || finds_all(plan, arrays)) return run(plan, arrays);
   const MaxPlan first = plan.with(Ties::first);
   run(single_winners(first, x, out).single ? first : plan, arrays);
 }
 
 Winners max_winners(const MaxPlan& plan, const ArrayView& x, const ArrayView& out) {
   refuse_nan(plan, x);
-  if (!plan.many_winners()) return winners_of(plan, x, out);
+  if (!plan.many_winners() || finds_all(plan, {&x, &out, &x, &out})) return winners_of(plan, x, out);
   Winners single = single_winners(plan.with(Ties::first), x, out);
   return single.single ? std::move(single) : winners_of(plan, x, out);
 }

@@ -101,11 +101,19 @@ class ExactCell {
   std::vector<Quotient> terms_;
 };
 
-// Adds in a wider format and notes every cell whose sum was not exact there; those are done again by ExactCell.
-template <class T>
-class Scatter {
+class PlaneScatter {
  public:
-  Scatter(const MaxPlan& plan, const PullbackPlane& plane) : plan_(plan), plane_(plane) {
+  virtual ~PlaneScatter() = default;
+  // The cells [begin, end) of the first axis; everything is summed, the others are not written.
+  virtual void run(const PullbackPlane& plane, Index begin, Index end) = 0;
+};
+
+// Adds in a wider format and notes every cell whose sum was not exact there; those are done again by ExactCell. Cells
+// without a winner are filled with zeros first.
+template <class T>
+class Scatter final : public PlaneScatter {
+ public:
+  explicit Scatter(const MaxPlan& plan) : plan_(plan) {
     const auto cells = static_cast<std::size_t>(plan.plane_cells);
     high_.assign(cells, -0.0);
     if (std::is_same_v<T, double>) low_.assign(cells, -0.0);
@@ -117,9 +125,10 @@ class Scatter {
     }
   }
 
-  // The cells [begin, end) of the first axis; everything is summed, the others are not written.
-  void run(Index begin, Index end) {
+  void run(const PullbackPlane& plane, Index begin, Index end) override {
+    plane_ = plane;
     walk::outputs(plan_, 0, plan_.axes[0].output, [&](const Index* output) { scatter(output); });
+    fill_zeros(begin, end);
     finish(begin, end);
   }
 
@@ -141,8 +150,8 @@ class Scatter {
     for (Index byte = 0; byte < plane_.winner_bytes; ++byte) {
       for (unsigned bits = record[byte]; bits != 0; bits &= bits - 1) {
         const Index flat = cell_of(output, byte * 8 + std::countr_zero(bits));
+        add(flat, value);
         if (shared) state_[static_cast<std::size_t>(flat)] = undecided;
-        else add(flat, value);
       }
     }
   }
@@ -165,6 +174,7 @@ class Scatter {
     if (state_[i] == untouched) {  // a single term is exact, special values included
       state_[i] = exact;
       high_[i] = value;
+      touched_.push_back(flat);
       return;
     }
     const double before = high_[i];
@@ -183,21 +193,52 @@ class Scatter {
     if (!kept) state_[i] = undecided;
   }
 
-  void finish(Index begin, Index end) {
-    ExactCell<T> exact_cell(plan_, plane_);
+  // Zeros in the cells [begin, end) of the first axis.
+  void fill_zeros(Index begin, Index end) const {
     const int ndim = plan_.ndim();
     Index cell[kMaxRank] = {begin};
-    for (Index flat = begin * flat_steps_[0]; flat < end * flat_steps_[0]; ++flat) {
-      const auto i = static_cast<std::size_t>(flat);
-      T& target = *reinterpret_cast<T*>(plane_.dx.data + walk::position(cell, plane_.dx.strides, ndim));
-      if (state_[i] == untouched) target = T{};
-      else if (state_[i] == exact) target = rounded(i);
-      else target = exact_cell(cell);
+    const Index count = (end - begin) * flat_steps_[0];
+    bool dense = true;
+    for (int a = 0; a < ndim; ++a) dense = dense && plane_.dx.strides[a] == flat_steps_[a] * kItem;
+    if (dense) return fill_run(plane_.dx.data + begin * flat_steps_[0] * kItem, count * kItem);
+    for (Index i = 0; i < count; ++i) {
+      *reinterpret_cast<T*>(plane_.dx.data + walk::position(cell, plane_.dx.strides, ndim)) = T{};
       for (int a = ndim - 1; a >= 0; --a) {
         if (++cell[a] < plan_.axes[a].size) break;
         cell[a] = 0;
       }
     }
+  }
+
+  void fill_run(char* target, Index bytes) const {
+    if (!plane_.stream) {
+      std::memset(target, 0, static_cast<std::size_t>(bytes));
+      return;
+    }
+    static constexpr char zeros[4096] = {};
+    constexpr Index most = sizeof zeros;
+    for (Index i = 0; i < bytes; i += most) select_stream_kernels().copy(zeros, target + i, std::min(most, bytes - i));
+    select_stream_kernels().finish();  // before winners are written there
+  }
+
+  // Writes what the touched cells got, and forgets it.
+  void finish(Index begin, Index end) {
+    ExactCell<T> exact_cell(plan_, plane_);
+    const int ndim = plan_.ndim();
+    Index cell[kMaxRank];
+    for (const Index flat : touched_) {
+      const auto i = static_cast<std::size_t>(flat);
+      for (Index a = ndim - 1, rest = flat; a >= 0; --a) {
+        cell[a] = rest % plan_.axes[static_cast<std::size_t>(a)].size;
+        rest /= plan_.axes[static_cast<std::size_t>(a)].size;
+      }
+      if (cell[0] >= begin && cell[0] < end)
+        *reinterpret_cast<T*>(plane_.dx.data + walk::position(cell, plane_.dx.strides, ndim)) =
+            state_[i] == exact ? rounded(i) : exact_cell(cell);
+      state_[i] = untouched;
+      if constexpr (std::is_same_v<T, double>) low_[i] = -0.0;
+    }
+    touched_.clear();
   }
 
   T rounded(std::size_t i) const noexcept {
@@ -206,10 +247,12 @@ class Scatter {
     else return round_to<T>(high_[i]);
   }
 
+  static constexpr auto kItem = static_cast<Index>(sizeof(T));
   const MaxPlan& plan_;
-  const PullbackPlane& plane_;
+  PullbackPlane plane_;
   std::vector<double> high_, low_;
   std::vector<std::uint8_t> state_;
+  std::vector<Index> touched_;  // the cells that have got something
   Index flat_steps_[kMaxRank];
 };
 
@@ -222,20 +265,21 @@ class Worker {
     if (engine_ && engine_->run(plane, begin, end)) return tally_.add(Engine::max_pullback_gather);
     tally_.add(Engine::max_pullback_scatter);
     const Index item = static_cast<Index>(item_size(plane.dtype));
-    visit_float(plane.dtype, [&](auto tag) {
-      for (Index lane = 0; lane < plane.lanes; ++lane) {
-        PullbackPlane one = plane;
-        one.dx.data += lane * item;
-        one.cotangent.data += lane * item;
-        one.winners.data += lane * plane.winner_bytes;
-        Scatter<decltype(tag)>(plan_, one).run(begin, end);
-      }
-    });
+    if (!scatter_)
+      visit_float(plane.dtype, [&](auto tag) { scatter_ = std::make_unique<Scatter<decltype(tag)>>(plan_); });
+    for (Index lane = 0; lane < plane.lanes; ++lane) {
+      PullbackPlane one = plane;
+      one.dx.data += lane * item;
+      one.cotangent.data += lane * item;
+      one.winners.data += lane * plane.winner_bytes;
+      scatter_->run(one, begin, end);
+    }
   }
 
  private:
   const MaxPlan& plan_;
   std::unique_ptr<GatherEngine> engine_;
+  std::unique_ptr<PlaneScatter> scatter_;
   EngineTally tally_;
 };
 

@@ -182,7 +182,8 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
     tangents = tangent + begin_ * beside;
     run.pair_step = beside / type_.item;
   }
-  return pair_windows_->windows(cells, tangents, made_, made_pairs_, run);
+  const auto kernel = change == nullptr ? pair_windows_->windows : pair_windows_->changed;
+  return kernel(cells, tangents, made_, made_pairs_, run);
 }
 
 bool RowBand::takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {

@@ -33,9 +33,9 @@ class RowBand {
 
   RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes, Index rows);
 
-  // Whether small windows of values can be taken of changed cells.
+  // Whether small windows can be taken of changed cells.
   bool changes(const MaxPlane& plane, int row_axis) const noexcept {
-    if (type_.is_number()) return payload_ == Payload::none && small_windows(plane, row_axis);
+    if (type_.is_number()) return small_windows(plane, row_axis);
     return type_.compared == Compared::i16 && kernels_.changed_columns_first != nullptr &&
            takes_columns_first(plane, row_axis);
   }

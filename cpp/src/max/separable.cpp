@@ -60,7 +60,7 @@ class Separable final : public PlaneEngine {
     const Index item = type_.stored;
     const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
     return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
-           band_.changes(plane, 0);
+           dense_payload(plane) && band_.changes(plane, 0);
   }
 
   bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
@@ -323,6 +323,17 @@ class Separable final : public PlaneEngine {
     }
   }
 
+  // Whether there is no payload, or it goes to an array like that of the values.
+  bool dense_payload(const MaxPlane& plane) const noexcept {
+    if (!paired()) return true;
+    const Index* const out = plane.out.strides;
+    const bool tangent = payload_ == Payload::tangent;
+    const Index* const steps = tangent ? plane.out_tangent.strides : plane.winners.strides;
+    if (tangent) return steps[0] == out[0] && steps[1] == out[1];
+    return payload_ == Payload::code && coordinates_.relative && plane.winner_bytes == 1 && steps[1] == lanes_ &&
+           steps[0] == out[0] / type_.item;
+  }
+
   // The same, densely: values there, tangents like them, codes into their bytes. False for other payloads.
   bool finish_dense(char* target, Index o, int count, const RowRun& rows, bool stream) {
     const VerticalAxis& level = levels_[0];
@@ -334,22 +345,19 @@ class Separable final : public PlaneEngine {
       band_.fold_pair_exact(level.values.data(), level.pairs.data(), count, values, pairs, code_start(0, o),
                             code_step(0), rows);
     };
+    if (!dense_payload(part_)) return false;
     if (!paired()) {
       band_.fold(level.values.data(), count, values, rows);
-      if (band_.change != nullptr) restore(values, rows);
     } else if (payload_ == Payload::tangent) {
       const Index* const steps = part_.out_tangent.strides;
-      if (steps[0] != part_.out.strides[0] || steps[1] != part_.out.strides[1]) return false;
       char* const beside = part_.out_tangent.data + o * steps[0];
       char* const pairs = stream ? result_.pair(0) : beside;
       fold(pairs);
       put(pairs, beside);
     } else {
-      const Index* const steps = part_.winners.strides;
-      if (!coordinates_.relative || part_.winner_bytes != 1 || steps[1] != lanes_ || steps[0] != rows.to_step)
-        return false;
-      fold(part_.winners.data + o * steps[0]);
+      fold(part_.winners.data + o * part_.winners.strides[0]);
     }
+    if (band_.change != nullptr) restore(values, rows);
     put(values, target);
     return true;
   }

@@ -32,7 +32,7 @@ _TINY = _LONG(2) ** (np.finfo(_LONG).minexp + 200)
 def _linear(op: Any) -> Any:
     """The sum for p = 1, which takes magnitudes."""
     if isinstance(op, GlobalLpPool):
-        return None
+        return _core.global_avg_pool(name=op.name, ndim=op.ndim, keepdims=op.keepdims, divisor=1)
     return _core.avg_pool(**window_arguments(op), count_include_pad=True, divisor=1)
 
 
@@ -222,26 +222,9 @@ def _value(op: Any, x: Array) -> Any:
     if op.p == math.inf:
         return _largest(op).forward(x)
     if op.p == 1:
-        if isinstance(op, LpPool) and x.flags.c_contiguous:
-            return _linear(op).forward_magnitudes(x)
-        return _sum(op, np.abs(x))
+        linear = _linear(op)
+        return linear.forward_magnitudes(x) if x.flags.c_contiguous else linear.forward(np.abs(x))
     return Norm(op, x).values()
-
-
-def _sum(op: Any, x: Array) -> Any:
-    """The sums of windows, or of planes."""
-    if isinstance(op, LpPool):
-        return _linear(op).forward(x)
-    shape, leading = _shape(op, x.shape), x.shape[: x.ndim - op.ndim]
-    flat = np.ascontiguousarray(x).reshape(prod(leading), prod(x.shape[x.ndim - op.ndim :]))
-    if not flat.size:
-        return np.zeros(shape, x.dtype)
-    return _plane_sum(op.name, flat.shape[1]).forward(flat).reshape(shape)
-
-
-@lru_cache(maxsize=1024)
-def _plane_sum(name: str, cells: int) -> Any:
-    return _core.avg_pool(name, [cells], [cells], [0], [0], "given", [1], False, count_include_pad=True, divisor=1)
 
 
 def forward(op: Any, *inputs: Any, out: Any = None) -> Any:
@@ -262,7 +245,7 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[A
     if op.p == math.inf:
         return _largest_jvp(op, x, t)
     if op.p == 1:
-        return _value(op, x), _sum(op, _signed(op, x, t))
+        return tuple(_linear(op).magnitudes_jvp(np.ascontiguousarray(x), np.ascontiguousarray(t)))
     return Norm(op, x).tangents(t)
 
 
@@ -300,12 +283,18 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
             return (Norm(op, kept).cotangents(g),)
 
         return output, pullback
-    value, transpose = _largest_vjp(op, given) if op.p == math.inf else _signed_vjp(op, given.copy(order="K"))
+    value, transpose = _largest_vjp(op, given) if op.p == math.inf else _linear_vjp(op, given)
 
     def signed_pullback(cotangent: Any) -> tuple[Any, ...]:
-        return (transpose(_inputs.as_cotangent(op, cotangent, shape, dtype)),)
+        return (transpose(np.asarray(_inputs.as_cotangent(op, cotangent, shape, dtype), order="C")),)
 
     return value, signed_pullback
+
+
+def _linear_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """p = 1: a byte for the sign of each cell."""
+    value, transpose = _linear(op).magnitudes_vjp(np.ascontiguousarray(x))
+    return value, transpose
 
 
 def _largest_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
@@ -333,40 +322,26 @@ def _largest_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
 
 
 def _signed_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
-    """p = 1 and infinity, as sums and maxima of magnitudes."""
-    transpose = _largest(op).vjp(x)[1] if op.p == math.inf else _sum_pullback(op, x)
-    return _value(op, x), lambda g: _signed_cotangents(op, np.ascontiguousarray(x), g, transpose)
+    """p = infinity, as maxima of magnitudes, whose cotangents get the signs of x."""
+    value, transpose = _largest(op).vjp(x)
+    x = np.ascontiguousarray(x)
 
+    def pullback(g: Array) -> Array:
+        (positive,) = transpose(g)
+        dx: Array
+        dx, missing = _core.give_signs(op.name, x, np.ascontiguousarray(positive), False)
+        # A sum of terms that are not 0 is +0 for both signs. Where a term may be 0, its sign is that of the cell.
+        # Shares of a maximum may underflow to 0.
+        with np.errstate(invalid="ignore"):
+            nonzero = g.size > 0 and bool(np.abs(g).min() >= np.ldexp(1.0, float_format(g.dtype).emin))
+        if not nonzero:
+            negative = np.signbit(x) & ~np.isnan(x) & (x != 0)
+            np.copyto(dx, transpose(-g)[0], where=negative & (positive == 0))
+        if missing:
+            dx[np.isnan(x) & _covered(op, x.shape)] = np.nan
+        return dx
 
-def _signed_cotangents(op: Any, x: Array, g: Array, transpose: Any) -> Array:
-    """The cotangents of magnitudes, times the sign of x."""
-
-    def pulled(cotangent: Array) -> Array:
-        found = transpose(cotangent)
-        array: Array = np.ascontiguousarray(found[0] if isinstance(found, tuple) else found)
-        return array
-
-    positive = pulled(g)
-    dx: Array
-    dx, missing = _core.give_signs(op.name, x, positive, False)
-    # A sum of terms that are not 0 is +0 for both signs. Where a term may be 0, its sign is that of the cell. Shares of
-    # a maximum may underflow to 0.
-    with np.errstate(invalid="ignore"):
-        least = np.ldexp(1.0, float_format(g.dtype).emin)
-        nonzero = g.size > 0 and bool(g.all() if op.p == 1 else np.abs(g).min() >= least)
-    if not nonzero:
-        negative = np.signbit(x) & ~np.isnan(x) & (x != 0)
-        np.copyto(dx, pulled(-g), where=negative & (positive == 0))
-    if missing:
-        dx[np.isnan(x) & _covered(op, x.shape)] = np.nan
-    return dx
-
-
-def _sum_pullback(op: Any, x: Array) -> Any:
-    if isinstance(op, LpPool):
-        return _linear(op).vjp(x)[1]
-    shape = x.shape[: x.ndim - op.ndim] + (1,) * op.ndim
-    return lambda g: np.broadcast_to(g.reshape(shape), x.shape)
+    return value, pullback
 
 
 def _covered(op: Any, shape: tuple[int, ...]) -> Array:

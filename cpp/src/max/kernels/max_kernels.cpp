@@ -448,7 +448,7 @@ template <class C, class P>
 constexpr MaxPairKernels pair_kernels() {
   return {{fold_pair<C, P, MaxRule::clean, false>, fold_pair<C, P, MaxRule::absent, false>},
           {fold_pair<C, P, MaxRule::clean, true>, fold_pair<C, P, MaxRule::absent, true>},
-          pair_windows<C, P, Change::none>};
+          pair_windows<C, P, Change::none>, pair_windows<C, P, Change::bits>};
 }
 
 }  // namespace

@@ -1,0 +1,255 @@
+// Sums of magnitudes and their derivatives, block by block: cells are changed before a block is summed, or its sums get
+// signs afterwards, in scratch that stays in the second cache.
+#pragma once
+
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "average/window_block.hpp"
+#include "average/window_layout.hpp"
+#include "base/row_kernels.hpp"
+#include "base/stream_kernels.hpp"
+#include "exact/exact_sum.hpp"
+#include "halfulp/memory_pool.hpp"
+
+namespace halfulp {
+
+// A run of memory, counted from the start of a plane.
+struct CellRun {
+  Index first = 0, cells = 0;
+};
+
+// What a block reads.
+inline CellRun cells_of(const WindowLayout& layout, const BlockRange& range) {
+  const SumAxis& axis = *layout.axes.front();
+  Index begin = axis.sources, end = 0;
+  for (auto o = static_cast<std::size_t>(range.first_begin); o < static_cast<std::size_t>(range.first_end); ++o) {
+    if (axis.count[o] == 0) continue;
+    begin = std::min(begin, axis.first[o]);
+    end = std::max(end, axis.first[o] + (axis.count[o] - 1) * axis.step + 1);
+  }
+  if (begin >= end) return {};
+  Index cells = range.lanes + (end - begin - 1) * layout.in_strides.front();
+  for (std::size_t a = 1; a < layout.axes.size(); ++a) {
+    if (layout.axes[a]->sources == 0) return {};
+    cells += (layout.axes[a]->sources - 1) * layout.in_strides[a];
+  }
+  return {begin * layout.in_strides.front(), cells};
+}
+
+// The cells of one index of the first axis, if a plane's axes follow each other in memory; else 0.
+template <class Size>
+Index slab_of(const WindowLayout& layout, const std::vector<Index>& strides, const Size& size) {
+  Index cells = 1, slab = 1;
+  for (std::size_t a = layout.axes.size(); a-- > 0;) {
+    const Index n = size(*layout.axes[a]);
+    if (n == 0 || (n > 1 && strides[a] != cells)) return 0;
+    slab = cells;
+    cells *= n;
+  }
+  return layout.lanes == 1 ? slab : 0;
+}
+
+// Cells of a stretch of memory after a change, addressed like the cells themselves.
+template <class T>
+class ChangedRun {
+ public:
+  // change(source, target, number of cells) is called unless these are the cells of the last call.
+  template <class Change>
+  const T* of(const T* source, const CellRun& run, const Change& change) {
+    if (run.cells == 0) return source;
+    if (source + run.first != from_ || run.cells != cells_) {
+      scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(run.cells + kSlack)));
+      change(source + run.first, scratch_.data(), run.cells);
+      from_ = source + run.first;
+      cells_ = run.cells;
+    }
+    return scratch_.data() - run.first;
+  }
+
+ private:
+  static constexpr Index kSlack = 64;
+  std::vector<T> scratch_;
+  const T* from_ = nullptr;
+  Index cells_ = 0;
+};
+
+// target = (source & keep) ^ flip, with the sign taken away or turned.
+template <class T>
+void change_signs(const T* source, T* target, Index cells, bool keep_sign, bool flip_sign) {
+  constexpr std::uint64_t sign = sizeof(T) == 2   ? 0x8000800080008000u
+                                 : sizeof(T) == 4 ? 0x8000000080000000u
+                                                  : 0x8000000000000000u;
+  select_row_kernels().change(reinterpret_cast<const char*>(source), reinterpret_cast<char*>(target),
+                              cells * static_cast<Index>(sizeof(T)), keep_sign ? ~std::uint64_t{0} : ~sign,
+                              flip_sign ? sign : 0);
+}
+
+template <class T>
+T quiet_nan() {
+  return round_to<T>(std::numeric_limits<double>::quiet_NaN());
+}
+
+// Sums of cells as they are.
+template <class T>
+struct PlainBlocks {
+  static constexpr bool kChanges = false, kStreams = true;
+  struct Thread {
+    Thread(const PlainBlocks&, const WindowLayout&) {}
+    template <class Run>
+    void block(const T* source, T* target, const BlockRange&, const Run& run) {
+      run(source, target);
+    }
+  };
+};
+
+// Sums of magnitudes; of `tangent` times the signs of x, if it is given; and the codes of the signs of x.
+template <class T>
+struct MagnitudeBlocks {
+  static constexpr bool kChanges = true, kStreams = true;
+  const T* x;
+  const T* out;
+  const T* tangent = nullptr;
+  T* out_tangent = nullptr;
+  std::uint8_t* codes = nullptr;
+
+  static void encode(const T* x, std::uint8_t* codes, Index cells) {
+    select_row_kernels().sign_codes(x, codes, cells, sizeof(T), format_of<T>::infinity);
+  }
+
+  class Thread {
+   public:
+    Thread(const MagnitudeBlocks& shared, const WindowLayout& layout) : shared_(shared), layout_(layout) {
+      if (shared.codes == nullptr) return;
+      slab_ = slab_of(layout, layout.in_strides, [](const SumAxis& axis) { return axis.sources; });
+      const SumAxis& axis = *layout.axes.front();
+      owned_.assign(axis.first.size() + 1, axis.sources);
+      for (std::size_t o = axis.first.size(); o-- > 0;)
+        owned_[o] = axis.count[o] == 0 ? owned_[o + 1] : std::min(owned_[o + 1], axis.first[o]);
+      owned_[0] = 0;
+    }
+
+    template <class Run>
+    void block(const T* source, T* target, const BlockRange& range, const Run& run) {
+      const CellRun cells = cells_of(layout_, range);
+      run(magnitudes_.of(source, cells, [](const T* from, T* to, Index n) { change_signs(from, to, n, false, false); }),
+          target);
+      if (shared_.codes != nullptr && slab_ > 0 && range.last_begin == 0) {
+        const Index first = owned_[static_cast<std::size_t>(range.first_begin)] * slab_;
+        const Index stop = owned_[static_cast<std::size_t>(range.first_end)] * slab_;
+        encode(source + first, shared_.codes + (source - shared_.x) + first, stop - first);
+      }
+      if (shared_.tangent == nullptr) return;
+      const T* const along = shared_.tangent + (source - shared_.x);
+      const auto change = [&](const T* from, T* to, Index n) {
+        const T* const own = shared_.x + (from - shared_.tangent);
+        if (!select_row_kernels().give_signs(own, from, to, n, sizeof(T), format_of<T>::infinity, true)) return;
+        for (Index i = 0; i < n; ++i)
+          if (std::isnan(to_float(own[i]))) to[i] = quiet_nan<T>();
+      };
+      run(signed_.of(along, cells, change), shared_.out_tangent + (target - shared_.out));
+    }
+
+   private:
+    static double to_float(T x) {
+      if constexpr (std::is_same_v<T, double>) return x;
+      else return static_cast<double>(halfulp::to_float(x));
+    }
+
+    const MagnitudeBlocks& shared_;
+    const WindowLayout& layout_;
+    Index slab_ = 0;            // 0: the codes are left to the caller
+    std::vector<Index> owned_;  // the first index of the first axis whose cells an output encodes
+    ChangedRun<T> magnitudes_, signed_;
+  };
+};
+
+// Sums of cotangents times the signs of the cells that they go to.
+template <class T>
+struct SignedBlocks {
+  static constexpr bool kChanges = false, kStreams = false;
+  const SumPlan& plan;
+  const std::uint8_t* codes;
+  T* out;
+  Index plane_cells;
+  bool stream;
+
+  // to = sums times signs. `negated(i)` is the sum of the negated cotangents of cell i: of a zero, that has the sign.
+  // `at` is the place of the first cell.
+  template <class Negated>
+  void sign(Index at, const T* sums, T* to, Index n, const Negated& negated) const {
+    const int found = select_row_kernels().code_signs(codes + at, sums, to, n, sizeof(T));
+    if (found == 0) return;
+    for (Index i = 0; i < n; ++i) {
+      const std::uint8_t code = codes[at + i];
+      if (code == kNegativeCode && is_zero(sums[i])) to[i] = negated(i);
+      if ((code & kNanCode) != 0) to[i] = covered((at + i) % plane_cells) ? quiet_nan<T>() : T{};
+    }
+  }
+
+  class Thread {
+   public:
+    Thread(const SignedBlocks& shared, const WindowLayout& layout)
+        : shared_(shared),
+          layout_(layout),
+          slab_(slab_of(layout, layout.out_strides, [](const SumAxis& axis) { return axis.outputs(); })),
+          width_(layout.axes.back()->outputs()) {}
+    ~Thread() {
+      if (shared_.stream) select_stream_kernels().finish();
+    }
+    Thread(const Thread&) = delete;
+    Thread& operator=(const Thread&) = delete;
+
+    template <class Run>
+    void block(const T* source, T* target, const BlockRange& range, const Run& run) {
+      const Index first = range.first_begin * slab_, cells = (range.first_end - range.first_begin) * slab_;
+      for (std::vector<T>* rows : {&sums_, &negated_, &stage_})
+        rows->resize(std::max(rows->size(), static_cast<std::size_t>(cells)));
+      run(source, sums_.data() - first);
+      bool pulled = false;
+      const auto pull_negated = [&] {
+        const auto turn = [](const T* from, T* to, Index n) { change_signs(from, to, n, true, true); };
+        if (!pulled) run(turned_.of(source, cells_of(layout_, range), turn), negated_.data() - first);
+        pulled = true;
+      };
+      const bool whole = range.last_end - range.last_begin == width_;
+      const Index lines = whole ? 1 : cells / width_, n = whole ? cells : range.last_end - range.last_begin;
+      for (Index line = 0; line < lines; ++line) {
+        const Index from = line * width_ + (whole ? 0 : range.last_begin);
+        T* const to = target + first + from;
+        shared_.sign(to - shared_.out, sums_.data() + from, stage_.data(), n, [&](Index i) {
+          pull_negated();
+          return negated_[static_cast<std::size_t>(from + i)];
+        });
+        const Index bytes = n * static_cast<Index>(sizeof(T));
+        if (!shared_.stream) std::memcpy(to, stage_.data(), static_cast<std::size_t>(bytes));
+        else select_stream_kernels().copy(reinterpret_cast<char*>(stage_.data()), reinterpret_cast<char*>(to), bytes);
+      }
+    }
+
+   private:
+    const SignedBlocks& shared_;
+    const WindowLayout& layout_;
+    Index slab_, width_;
+    std::vector<T> sums_, negated_, stage_;
+    ChangedRun<T> turned_;
+  };
+
+ private:
+  static bool is_zero(T x) { return (static_cast<std::uint64_t>(std::bit_cast<bits>(x)) & kMagnitude) == 0; }
+  // Whether some window holds a cell of a plane.
+  bool covered(Index cell) const {
+    bool held = true;
+    for (auto axis = plan.axes.rbegin(); axis != plan.axes.rend(); ++axis) {
+      held = held && axis->count[static_cast<std::size_t>(cell % axis->outputs())] > 0;
+      cell /= axis->outputs();
+    }
+    return held;
+  }
+
+  using bits = typename format_of<T>::bits_type;
+  static constexpr std::uint64_t kMagnitude = (std::uint64_t{1} << (8 * sizeof(T) - 1)) - 1;
+};
+
+}  // namespace halfulp
