@@ -162,6 +162,8 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
     };
     // What comes before the block of output o: its last lanes count.
     const auto before = [&](int64_t o) {
+      if (back == 0) return padding;
+      if (block(o) >= wide) return columns.template at<0>(block(o) - wide, 0, ends);
       V last = padding, lanes = padding;
       for (int64_t cell = block(o) > back ? block(o) - back : 0; cell < block(o); ++cell) {
         lanes = last;
