@@ -43,7 +43,7 @@ struct GivenKernels {
   // False if a cotangent is not finite.
   bool (*measure)(const T* g, std::int64_t n, GivenTerms& terms);
   // out = the sums, which become 0.
-  void (*settle)(double* sums, T* out, std::int64_t n);
+  void (*write_sums)(double* sums, T* out, std::int64_t n);
 };
 
 HALFULP_KERNEL_TABLE(GivenKernels<float>, given_kernels_f32)

@@ -140,7 +140,7 @@ class Pull {
     double lost = 0;
     for (Index r = 0; r < w_.outputs[0]; ++r) {
       const Index first = w_.starts[0][r];
-      for (; done < std::min(first, w_.size[0]); ++done) settle(done);
+      for (; done < std::min(first, w_.size[0]); ++done) write_sums(done);
       Index place[256];
       for (Index y = 0, code = 0, row = first; y < w_.kernel[0]; ++y, row += w_.dilation[0]) {
         const Index from = (row < 0 || row >= w_.size[0] ? 0 : row % band_ * step_) + margin_;
@@ -168,12 +168,12 @@ class Pull {
       }
     }
     if (lost != 0) return false;
-    for (; done < w_.size[0]; ++done) settle(done);
+    for (; done < w_.size[0]; ++done) write_sums(done);
     return true;
   }
 
-  void settle(Index row) {
-    kernels_of<T>().settle(sums_ + row % band_ * step_ + margin_, dx_ + row * w_.size[1], w_.size[1]);
+  void write_sums(Index row) {
+    kernels_of<T>().write_sums(sums_ + row % band_ * step_ + margin_, dx_ + row * w_.size[1], w_.size[1]);
   }
 
   const PulledWindows& w_;

@@ -142,7 +142,7 @@ bool measure(const T* g, int64_t n, GivenTerms& terms) {
 }
 
 template <class T>
-void settle(double* __restrict sums, T* __restrict out, int64_t n) {
+void write_sums(double* __restrict sums, T* __restrict out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     out[i] = static_cast<T>(sums[i]);
     sums[i] = 0;
@@ -158,7 +158,7 @@ constexpr GivenKernels<T> table{fold_within<T, Payload::none>,
                                 magnitudes<T>,
                                 any_nan<T>,
                                 measure<T>,
-                                settle<T>};
+                                write_sums<T>};
 
 }  // namespace
 
