@@ -395,8 +395,6 @@ void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patche
   });
 }
 
-constexpr Index kPlaneBytes = Index{1} << 18;
-
 Index place(Index planes, const ArrayView& values, const ArrayView& indices, const ArrayView& out) {
   if (planes == 0) return -1;
   const Index positions = values.count() / planes, cells = out.count() / planes;
@@ -404,14 +402,11 @@ Index place(Index planes, const ArrayView& values, const ArrayView& indices, con
   visit_bits(values.dtype, [&](auto bits) {
     using U = decltype(bits);
     parallel_for(planes, grain_of(planes, out.count() + values.count()), [&](Index begin, Index end) {
-      // A plane stays in the second cache while values are placed; large results leave it past the caches.
-      const Index bytes = cells * static_cast<Index>(sizeof(U));
-      Stage stage(streams(out) && bytes <= kPlaneBytes, bytes);
+      std::memset(out.as<U>() + begin * cells, 0, static_cast<std::size_t>((end - begin) * cells) * sizeof(U));
       for (Index plane = begin; plane < end; ++plane) {
         const U* const value = values.as<const U>() + plane * positions;
         const Index* const index = indices.as<const Index>() + plane * positions;
-        U* const target = reinterpret_cast<U*>(stage.row(reinterpret_cast<char*>(out.as<U>() + plane * cells), bytes));
-        std::memset(target, 0, static_cast<std::size_t>(bytes));
+        U* const target = out.as<U>() + plane * cells;
         for (Index i = 0; i < positions; ++i) {
           if (static_cast<std::uint64_t>(index[i]) < static_cast<std::uint64_t>(cells)) {
             target[index[i]] = value[i];
@@ -423,7 +418,6 @@ Index place(Index planes, const ArrayView& values, const ArrayView& indices, con
           }
         }
       }
-      stage.finish();
     });
   });
   return refused.load() == values.count() ? -1 : refused.load();
