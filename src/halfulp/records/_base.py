@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
@@ -134,18 +135,22 @@ class Operator:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self is other or self.__getstate__() == other.__getstate__()
+        return self is other or self._values == other._values
 
     def __hash__(self) -> int:
-        """Of the fields, remembered: kernels look their plans up by it on every call."""
-        known: int | None = self.__dict__.get("_hash")
-        if known is None:
-            known = hash(tuple(self.__getstate__().values()))
-            object.__setattr__(self, "_hash", known)
-        return known
+        return self._hash
+
+    @cached_property
+    def _values(self) -> tuple[Any, ...]:
+        """The fields' values, remembered: kernels look their plans up by the record on every call."""
+        return tuple(self.__getstate__().values())
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields alone: a remembered hash means nothing in another process."""
+        """The fields alone, not what is remembered of them: a hash means nothing in another process."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
