@@ -375,3 +375,36 @@ def test_planes_of_one_cell(kernel: int, stride: int, padding: int, dtype: str) 
     assert_same_bits(output, spec.forward(op, x, w, b), "forward")
     for found, expected in zip(pullback(output), spec.vjp(op, (x, w, b), output), strict=True):
         assert_same_bits(found, expected, "vjp")
+
+
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_dilation_beyond_the_image_leaves_the_tap_in_the_middle(isa: str, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((2, 5, 6, 7)).astype(dtype), rng.standard_normal((20, 5, 3, 3)).astype(dtype)
+    g = rng.standard_normal((2, 20, 6, 7)).astype(dtype)
+    before = _core.get_isa()
+    _core.set_isa(isa)
+    try:
+        output, pullback = Conv(2, padding=9, dilation=9).vjp(x, w, None)
+        single, single_pullback = Conv(2).vjp(x, w[:, :, 1:2, 1:2], None)
+        (dx, dw, _), (single_dx, single_dw, _) = pullback(g), single_pullback(g)
+    finally:
+        _core.set_isa(before)
+    assert_same_bits(output, single)
+    assert_same_bits(dx, single_dx)
+    assert_same_bits(dw[:, :, 1:2, 1:2], single_dw)
+    dw[:, :, 1, 1] = 0
+    assert_same_bits(dw, np.zeros_like(w))
+
+
+@pytest.mark.parametrize(("size", "dilation", "stride"), [(28, 24, 1), (28, 12, 1), (9, 4, 2), (40, 36, 3)])
+def test_taps_that_lie_in_the_padding_for_most_outputs(size: int, dilation: int, stride: int) -> None:
+    rng = np.random.default_rng(size + dilation)
+    op = Conv(2, stride=stride, padding=(dilation, 0), dilation=(dilation, 1))
+    x, w = rng.standard_normal((2, 3, size, 4)).astype("f4"), rng.standard_normal((17, 3, 3, 2)).astype("f4")
+    output, pullback = op.vjp(x, w, None)
+    g = rng.standard_normal(output.shape).astype("f4")
+    assert_same_bits(output, spec.forward(op, x, w, None))
+    for ours, exact in zip(pullback(g)[:2], spec.vjp(op, (x, w, None), g)[:2], strict=True):
+        assert_same_bits(ours, exact)

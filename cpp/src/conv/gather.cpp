@@ -63,19 +63,56 @@ void run_together(std::vector<GatherProblem>& problems, const ConvKernels& kerne
   problems.swap(refused);
 }
 
+// Runs the problems, as many together as leave each its packed filters.
+template <class S>
+void run_all(std::vector<GatherProblem>& problems, const ConvKernels& kernels) {
+  std::vector<GatherProblem> refused, together;
+  Index size = 0;
+  const auto finish = [&] {
+    run_together<S>(together, kernels);
+    refused.insert(refused.end(), together.begin(), together.end());
+    together.clear();
+    size = 0;
+  };
+  for (GatherProblem& problem : problems) {
+    const Index filters = problem.groups * problem.rows * problem.channels * static_cast<Index>(problem.sources.size());
+    const Index packed = filters * problem.taps() * static_cast<Index>(sizeof(S));
+    if (!together.empty() && size + packed > kPackedBytes) finish();
+    size += packed;
+    together.push_back(std::move(problem));
+  }
+  finish();
+  problems.swap(refused);
+}
+
+// Every problem in parts that meet fewer taps, where that is worth it.
+void split(std::vector<GatherProblem>& problems) {
+  std::vector<GatherProblem> parts;
+  for (const GatherProblem& problem : problems) {
+    for (Gather& gather : split_by_taps(problem.gather, problem.batch)) {
+      parts.push_back(problem);
+      parts.back().gather = std::move(gather);
+    }
+  }
+  problems.swap(parts);
+}
+
 void run(std::vector<GatherProblem> problems, Precision precision) {
   if (problems.empty()) return;
+  for (GatherProblem& problem : problems) problem.gather = trimmed(problem.gather);
   const ConvKernels& kernels = select_conv_kernels();
   const bool doubles = problems.front().out.data.type->dtype == DType::f64;
   if (precision == Precision::fast) {
     for (GatherProblem& problem : problems) problem.mode = Mode::fast;
-    if (doubles) run_together<double>(problems, kernels);
-    else run_together<float>(problems, kernels);
+    split(problems);
+    if (doubles) run_all<double>(problems, kernels);
+    else run_all<float>(problems, kernels);
   }
   for (GatherProblem& problem : problems) problem.mode = doubles ? Mode::twofold : Mode::wide;
   if (!doubles)
     std::erase_if(problems, [&](const GatherProblem& problem) { return run_by_patches(problem, kernels); });
-  run_together<double>(problems, kernels);
+  split(problems);
+  run_all<double>(problems, kernels);
 }
 
 // Planes of one cell, as after a global average: the samples are the positions of one plane, as in a linear layer.

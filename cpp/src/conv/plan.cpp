@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "conv/plan.hpp"
 
@@ -88,6 +89,68 @@ GatherAxis residue_axis(const Axis& axis, Index residue) {
   return gather;
 }
 
+// Positions [begin, end) of an axis, with the taps that some of them need.
+GatherAxis part_of(const GatherAxis& axis, Index begin, Index end) {
+  GatherAxis part = axis;
+  part.positions = end - begin;
+  part.out_start += begin * axis.out_step;
+  part.tap.clear();
+  part.offset.clear();
+  for (std::size_t t = 0; t < axis.tap.size(); ++t) {
+    const auto [low, high] = real_positions(axis, t);
+    if (std::max(low, begin) >= std::min(high, end)) continue;
+    part.tap.push_back(axis.tap[t]);
+    part.offset.push_back(axis.offset[t] + begin * axis.step);
+  }
+  return part;
+}
+
+// The parts of an axis whose positions all meet the same taps.
+std::vector<GatherAxis> parts_of(const GatherAxis& axis) {
+  std::vector<Index> ends{0, axis.positions};
+  for (std::size_t t = 0; t < axis.tap.size(); ++t) {
+    const auto [low, high] = real_positions(axis, t);
+    if (low < high) ends.insert(ends.end(), {low, high});
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::vector<GatherAxis> parts;
+  for (std::size_t i = 1; i < ends.size(); ++i) parts.push_back(part_of(axis, ends[i - 1], ends[i]));
+  return parts;
+}
+
+// Every choice of one part per axis.
+std::vector<Gather> combined(const std::vector<std::vector<GatherAxis>>& parts) {
+  std::vector<Gather> gathers(1);
+  for (const std::vector<GatherAxis>& axis : parts) {
+    std::vector<Gather> next;
+    for (const Gather& gather : gathers) {
+      for (const GatherAxis& part : axis) {
+        next.push_back(gather);
+        next.back().push_back(part);
+      }
+    }
+    gathers.swap(next);
+  }
+  return gathers;
+}
+
+// What the products of these parts cost: each sums its taps for its positions, and packs its filters once.
+double cost_of(const std::vector<std::vector<GatherAxis>>& parts, Index samples) {
+  constexpr double packing = 48;  // in positions
+  double products = static_cast<double>(samples), packed = packing;
+  for (const std::vector<GatherAxis>& axis : parts) {
+    double along = 0, taps = 0;
+    for (const GatherAxis& part : axis) {
+      along += static_cast<double>(part.positions) * static_cast<double>(part.tap.size());
+      taps += static_cast<double>(part.tap.size());
+    }
+    products *= along;
+    packed *= taps;
+  }
+  return products + packed;
+}
+
 bool plain(const Axis& axis) {
   return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.size == axis.output;
 }
@@ -140,6 +203,41 @@ std::vector<Gather> input_gathers(const Geometry& geometry) {
     gathers.swap(next);
   }
   return gathers;
+}
+
+std::pair<Index, Index> real_positions(const GatherAxis& axis, std::size_t tap) {
+  Segment cells{0, axis.positions, axis.offset[tap], axis.step};
+  cells.find_real(axis.source_size);
+  return {cells.low, cells.high};
+}
+
+Gather trimmed(const Gather& gather) {
+  Gather kept;
+  for (const GatherAxis& axis : gather) kept.push_back(part_of(axis, 0, axis.positions));
+  return kept;
+}
+
+std::vector<Gather> split_by_taps(const Gather& gather, Index samples) {
+  constexpr std::size_t most_axes = 3, most_parts = 27;
+  constexpr double worth = 0.4;  // small parts cost more than their products
+  if (gather.size() > most_axes || position_count(gather) == 0) return {gather};
+  std::vector<std::vector<GatherAxis>> best;
+  for (const GatherAxis& axis : gather) best.push_back({axis});
+  double least = worth * cost_of(best, samples);
+  const std::vector<std::vector<GatherAxis>> whole = best;
+  for (unsigned axes = 1; axes < 1u << gather.size(); ++axes) {  // those that are split
+    std::vector<std::vector<GatherAxis>> parts = whole;
+    std::size_t count = 1;
+    for (std::size_t axis = 0; axis < gather.size(); ++axis) {
+      if ((axes >> axis & 1) != 0) parts[axis] = parts_of(gather[axis]);
+      count *= parts[axis].size();
+    }
+    const double cost = cost_of(parts, samples);
+    if (count > most_parts || cost >= least) continue;
+    least = cost;
+    best = std::move(parts);
+  }
+  return combined(best);
 }
 
 Index position_count(const Gather& gather) {

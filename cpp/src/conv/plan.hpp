@@ -2,6 +2,7 @@
 // a slab, a small dense copy of the source in the type of the sums.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "halfulp/conv.hpp"
@@ -30,6 +31,16 @@ Gather output_gather(const Geometry& geometry);
 // The gathers of the transposed product, one for each residue of the input cells modulo the strides: within a residue
 // class every position meets the same taps, one output apart per step.
 std::vector<Gather> input_gathers(const Geometry& geometry);
+
+// The positions [low, high) for which a tap meets a real cell.
+std::pair<Index, Index> real_positions(const GatherAxis& axis, std::size_t tap);
+
+// The gather without the taps that meet no real cell.
+Gather trimmed(const Gather& gather);
+
+// The gather in parts that meet fewer taps each, if that is much less work for so many samples: with a large dilation
+// most taps of most positions lie in the padding.
+std::vector<Gather> split_by_taps(const Gather& gather, Index samples);
 
 Index position_count(const Gather& gather);
 Index tap_count(const Gather& gather);

@@ -10,7 +10,66 @@ namespace halfulp::conv {
 namespace {
 
 void run_weight_product(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
+                        const OutputFilters& out, Precision precision);
+
+// Whether the taps meet padding for most outputs, as with a large dilation.
+bool mostly_padding(const Gather& gather) {
+  constexpr Index most_taps = 27;
+  double share = 1;  // of the pairs of tap and output
+  for (const GatherAxis& axis : gather) {
+    Index real = 0;
+    for (std::size_t t = 0; t < axis.tap.size(); ++t) {
+      const auto [low, high] = real_positions(axis, t);
+      real += high - low;
+    }
+    share *= static_cast<double>(real) / static_cast<double>(axis.positions * static_cast<Index>(axis.tap.size()));
+  }
+  return tap_count(gather) > 1 && tap_count(gather) <= most_taps && position_count(gather) > 0 && share < 0.5;
+}
+
+void fill_with_zeros(const Geometry& geometry, const OutputFilters& out) {
+  visit_float(out.data.type->dtype, [&]<class T>(T) {
+    for (Index row = 0; row < geometry.groups * geometry.out_channels; ++row) {
+      T* const first = (out.data + row * out.out).as<T>();
+      for (Index channel = 0; channel < geometry.in_channels; ++channel) first[channel * out.in] = T{};
+    }
+  });
+}
+
+// One tap at a time, each over the outputs for which it meets real cells.
+void run_tap_by_tap(const Geometry& geometry, const Gather& gather, const SourcePlanes& inputs,
+                    const SourcePlanes& outputs, const OutputFilters& out, Precision precision) {
+  for (Index number = 0; number < tap_count(gather); ++number) {
+    Geometry single = geometry;
+    SourcePlanes cells = inputs, terms = outputs;
+    OutputFilters weight = out;
+    Index left = number;
+    bool empty = false;
+    for (std::size_t i = gather.size(); i-- > 0;) {
+      const GatherAxis& axis = gather[i];
+      const auto t = static_cast<std::size_t>(left % static_cast<Index>(axis.tap.size()));
+      left /= static_cast<Index>(axis.tap.size());
+      weight.data = weight.data + axis.tap[t] * out.spatial[i];
+      const auto [low, high] = real_positions(axis, t);
+      const Index count = high - low;
+      single.axes[i] = Axis{};
+      empty = empty || count == 0;
+      single.axes[i].size = (count - 1) * axis.step + 1;
+      single.axes[i].output = count;
+      single.axes[i].stride = axis.step;
+      if (empty) continue;
+      cells.data += (low * axis.step + axis.offset[t]) * inputs.spatial[i];
+      terms.data += low * outputs.spatial[i];
+    }
+    if (empty) fill_with_zeros(geometry, weight);
+    else run_weight_product(single, cells, terms, weight, precision);
+  }
+}
+
+void run_weight_product(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
                         const OutputFilters& out, Precision precision) {
+  const Gather gather = output_gather(geometry);
+  if (mostly_padding(gather)) return run_tap_by_tap(geometry, gather, inputs, outputs, out, precision);
   if (geometry.batch > 1 && geometry.axes.size() == 1) {
     const Axis& axis = geometry.axes.front();
     if (axis.size == 1 && axis.output == 1 && axis.kernel == 1 && axis.before == 0) {
