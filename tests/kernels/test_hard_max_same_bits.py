@@ -173,3 +173,37 @@ def test_many_interleaved_channels_are_their_planes(
         x = draw.random_array(rng, (2, channels, *window.spatial), dtype)
         interleaved = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
         draw.assert_same_bits(op(interleaved), op(x), f"{op} on {x.dtype} {x.shape}")
+
+
+@pytest.mark.parametrize("name", _core.available_isas())
+@pytest.mark.parametrize("channels", [16, 24, 64])
+def test_rows_of_interleaved_channels_are_their_planes(name: str, channels: int) -> None:
+    """Windows that share at most one row are read row by row, until a NaN comes."""
+    rng = np.random.default_rng(channels)
+    ops = [
+        hu.MaxPool((3, 3), stride=2, padding=1),
+        hu.MaxPool((3, 3), stride=2, padding=1, ceil_mode=True, nan="ignore"),
+        hu.MaxPool((2, 2)),
+        hu.MaxPool((3, 2), stride=(4, 1), padding=(1, 0), dilation=(1, 3)),
+        hu.MaxPool((1, 3), stride=(1, 2), padding=(0, 1)),
+        hu.MinPool((3, 3), stride=2, padding=1),
+    ]
+    with isa(name):
+        for special in (-0.0, np.inf, -np.inf, np.nan):
+            for op, shape in ((op, (2, channels, *size)) for op in ops for size in ((9, 12), (2, 8), (12, 7))):
+                x = rng.integers(-1, 2, shape).astype(np.float32)
+                x[rng.random(shape) < (0.002 if np.isnan(special) else 0.4)] = special
+                if special == 0:
+                    x = -np.abs(x)
+                expected = op(x)
+                interleaved = draw.in_layout(x, "channels_last")
+                draw.assert_same_bits(op(interleaved), expected, f"{op} {shape} {special}")
+
+
+@pytest.mark.parametrize("name", _core.available_isas())
+def test_large_interleaved_planes_that_hold_a_nan(name: str) -> None:
+    x = np.random.default_rng(1).standard_normal((12, 64, 112, 112), np.float32)
+    x[1, 3, 50, 7] = x[7, 60, 111, 111] = np.nan
+    op = hu.MaxPool((3, 3), stride=2, padding=1)
+    with isa(name):
+        draw.assert_same_bits(op(draw.in_layout(x, "channels_last")), op(x), str(op))

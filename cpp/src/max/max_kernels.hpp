@@ -49,6 +49,20 @@ struct WindowRun {
   bool stream = false;  // past the caches: rows of `out` are aligned to vectors, and so many bytes long
 };
 
+// The windows of `outputs` places along a row of pixels, `from_step` items apart, of `items` items each: whole vectors.
+// What `before` holds of the rows above, `before_step` items apart, comes first.
+struct PixelRun {
+  std::int64_t outputs = 1;
+  std::int64_t items = 0;
+  std::int64_t from_step = 0;
+  const void* before = nullptr;
+  std::int64_t before_step = 0;
+  void* kept = nullptr;  // places of `items` items
+  void* out = nullptr;   // not null for the last row of the windows
+  std::int64_t out_step = 0;
+  bool stream = false;  // past the caches: vectors of `out` are aligned
+};
+
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
 // then of the running winner of the rows from the first up to `stop`, if there are any.
 struct SlideStep {
@@ -81,6 +95,10 @@ struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
   // there is one row.
   void (*fold[kMaxRules])(const void* const* taps, int count, void* out, const RowRun& rows);
+  // One row of windows over interleaved planes of clean cells: the winners of `before` and of the taps, in that order,
+  // go to `out`, and those of the taps alone to `kept`; without `out` the former go to `kept`, which may be `before`.
+  // False if a NaN was read, or infinities of both signs. Null but for floats.
+  bool (*pixels)(const void* const* taps, int count, const PixelRun& run);
   // The largest of n >= 1 values, in any order: of zeros either.
   void (*largest[kMaxRules])(const void* values, std::int64_t n, std::uint64_t flip, void* value);
   // Copies rows and tells what they hold.

@@ -80,6 +80,43 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
   fold_counted<C, Rule, 0>(taps, count, out, rows);
 }
 
+template <class C, int Count>
+bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
+  const int all = Count > 0 ? Count : count;
+  const int64_t n = run.items, from_step = run.from_step;
+  const bool ends = run.out != nullptr, streams = run.stream;
+  Vector<C> sums{};
+  for (int64_t o = 0; o < run.outputs; ++o) {
+    const int64_t offset = o * from_step;
+    const Taps<C, Count> taps(given, offset);
+    const C* const before = static_cast<const C*>(run.before) + o * run.before_step;
+    C* const kept = static_cast<C*>(run.kept) + o * n;
+    C* const out = static_cast<C*>(run.out) + (ends ? o * run.out_step : 0);
+    for (int64_t i = 0; i < n; i += kLanes<C>) {
+      Vector<C> best = load(taps(0, offset) + i), sum = best;
+      for (int t = 1; t < all; ++t) {
+        const Vector<C> x = load(taps(t, offset) + i);
+        sum += x;
+        best = max_first(best, x);
+      }
+      sums += sum;
+      const Vector<C> joined = max_first(load(before + i), best);
+      store(kept + i, ends ? best : joined);
+      if (!ends) continue;
+      if (streams) stream(out + i, joined);
+      else store(out + i, joined);
+    }
+  }
+  return !any_nan<C>(sums);
+}
+
+template <class C>
+bool pixels(const void* const* taps, int count, const PixelRun& run) {
+  if (count == 3) return pixels_counted<C, 3>(taps, count, run);
+  if (count == 2) return pixels_counted<C, 2>(taps, count, run);
+  return pixels_counted<C, 0>(taps, count, run);
+}
+
 template <class C, MaxRule Rule, bool Last>
 void suffixes(void* rows, const RowRun& run) {
   const Order<C> order(run.flip);
@@ -423,6 +460,7 @@ constexpr MaxRowKernels row_kernels() {
   set_rule<C, MaxRule::clean>(table);
   set_rule<C, MaxRule::absent>(table);
   set_rule<C, MaxRule::propagate>(table);
+  if constexpr (number) table.pixels = pixels<C>;
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
