@@ -68,9 +68,9 @@ class Bridge:
     def __call__(self, ndim: int, tensors: tuple[Tensor, ...], return_indices: bool, *values: Any) -> Any:
         """The operator on tensors of this rank."""
         name = f"{self.name}{ndim}d" if self.suffixed else self.name
-        if name in _SINGLE_UNDER_AUTOCAST and torch.is_autocast_enabled("cpu"):
-            if isinstance(tensors[0], Tensor) and not (return_indices and name == "max_pool3d"):
-                tensors = tuple(cast_to(tensor, torch.float32) for tensor in tensors)
+        single = name in _SINGLE_UNDER_AUTOCAST and not (return_indices and name == "max_pool3d")
+        if single and torch.is_autocast_enabled("cpu") and isinstance(tensors[0], Tensor):
+            tensors = tuple(cast_to(tensor, torch.float32) for tensor in tensors)
         input = tensors[0]
         if self.elementwise:
             check_tensor(name, input)
