@@ -253,6 +253,52 @@ def test_models_train_under_autocast_with_the_types_of_pytorch(dtype: torch.dtyp
         torch.testing.assert_close(a.double(), b.double(), rtol=0.1, atol=0.1)
 
 
+_POOLS = [
+    *(getattr(nn, f"{name}{d}d")(2) for name in ("MaxPool", "AvgPool", "AdaptiveAvgPool") for d in (1, 2, 3)),
+    *(getattr(nn, f"AdaptiveMaxPool{d}d")(2, return_indices=i) for d in (1, 2, 3) for i in (False, True)),
+    *(getattr(nn, f"MaxPool{d}d")(2, return_indices=True) for d in (1, 2, 3)),
+    *(getattr(nn, f"LPPool{d}d")(2, 2) for d in (1, 2, 3)),
+    *(getattr(nn, f"FractionalMaxPool{d}d")(2, output_size=2, return_indices=i) for d in (2, 3) for i in (False, True)),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("layer", _POOLS, ids=str)
+def test_pools_under_autocast_have_the_types_of_pytorch(layer: nn.Module, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    rank = int(type(layer).__name__[-2])
+    theirs = copy.deepcopy(layer)
+    ours = nn.Sequential(copy.deepcopy(layer))
+    ht.replace(ours, everything=True)
+    x = torch.randn(1, 2, *[6] * rank).to(dtype)
+    found = []
+    for model in (ours, theirs):
+        point = x.clone().requires_grad_()
+        torch.manual_seed(1)  # fractional pooling draws
+        with torch.autocast("cpu", dtype=torch.bfloat16 if dtype is torch.float64 else dtype):
+            output = model(point)
+        output = output[0] if isinstance(output, tuple) else output
+        output.double().sum().backward()
+        found.append((output, point.grad))
+    (y, dx), (z, dz) = found
+    assert y.dtype is z.dtype
+    assert dx.dtype is dz.dtype is dtype
+    if "Fractional" not in type(layer).__name__:  # samples of another type are other samples
+        torch.testing.assert_close(y, z, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_unpooling_under_autocast_has_the_type_of_pytorch(rank: int) -> None:
+    x = torch.randn(1, 1, *[4] * rank).bfloat16()
+    y, where = getattr(F, f"max_pool{rank}d")(x, 2, return_indices=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, expected = (getattr(home, f"max_unpool{rank}d")(y, where, 2) for home in (ht, F))
+        whole = ht.avg_pool3d(x.reshape(1, 1, -1, 1, 1), (2, 1, 1))
+    assert found.dtype is expected.dtype is torch.float32
+    assert torch.equal(found, expected)
+    assert torch.equal(whole.flatten(), ht.avg_pool1d(x.float().reshape(1, 1, -1), 2).flatten())  # one rounding
+
+
 def test_a_normalisation_with_wider_parameters_rounds_to_float32_then_to_its_input() -> None:
     torch.manual_seed(0)
     x, weight, bias = torch.randn(4, 6).bfloat16(), torch.randn(6), torch.randn(6)

@@ -22,6 +22,7 @@ from halfulp.torch._generated import __all__ as _names
 from halfulp.torch._standard import register as _register_standard
 from halfulp.torch.accumulating import pieces
 from halfulp.torch.dropping import dropout, dropout1d, dropout2d, dropout3d, dropout_step
+from halfulp.torch.embedding_rows import embedding
 from halfulp.torch.modules_activation import *
 from halfulp.torch.modules_activation import __all__ as _activations
 from halfulp.torch.modules_conv import *
@@ -43,6 +44,7 @@ __all__ = [
     "dropout2d",
     "dropout3d",
     "dropout_step",
+    "embedding",
     "functions",
     "optim",
     "patched",
@@ -57,7 +59,7 @@ __all__ = [
 
 _register_standard()
 for _name in __all__:
-    if _name in _names or (
+    if _name in (*_names, "embedding") or (
         _name.islower() and _name.endswith(("1d", "2d", "3d", "fold"))
     ):  # the functions, for torch.fx.symbolic_trace
         _torch.fx.wrap(_name)

@@ -22,12 +22,20 @@ from halfulp.torch._conv import ConvolutionBridge, spatial_rank
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank, check_tensor
 from halfulp.torch._several import Several
+from halfulp.torch._tensors import cast_to
 
 _PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
 _SCHEMA = {"bool": "bool", "str": "str", "int": "int", "float": "float", "int | None": "int?"}
 _TYPED = ("dtype", "nan")
 """Fields of averages and sums. A result of another type, or without its NaNs, is no linear map of the input."""
 _DTYPES = {getattr(torch, name): name for name in (*INTEGERS, *FORMATS)}
+_SINGLE_UNDER_AUTOCAST = frozenset(
+    (
+        *("max_pool3d", "avg_pool3d", "lp_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d"),
+        *("fractional_max_pool2d", "fractional_max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"),
+    )
+)
+"""What autocast computes in float32, as in PyTorch; but not ``max_pool3d`` with indices."""
 EXTRA = {"avg_pool1d": ("divisor_override",), "lp_pool": ("padding", "dilation")}
 """Parameters that PyTorch's function of this name does not have: keyword-only here."""
 
@@ -59,8 +67,11 @@ class Bridge:
 
     def __call__(self, ndim: int, tensors: tuple[Tensor, ...], return_indices: bool, *values: Any) -> Any:
         """The operator on tensors of this rank."""
-        input = tensors[0]
         name = f"{self.name}{ndim}d" if self.suffixed else self.name
+        single = name in _SINGLE_UNDER_AUTOCAST and not (return_indices and name == "max_pool3d")
+        if single and torch.is_autocast_enabled("cpu") and isinstance(tensors[0], Tensor):
+            tensors = tuple(cast_to(tensor, torch.float32) for tensor in tensors)
+        input = tensors[0]
         if self.elementwise:
             check_tensor(name, input)
         else:

@@ -68,7 +68,7 @@ class Watched(_Mode):  # type: ignore[misc]
         """Which kind of call this is; what is not covered stays in the list when another call of that name is."""
         if self.calls.get(name, "ours") != "ours":
             return
-        if name in GATHERS:
+        if name in GATHERS and not kwargs.get("max_norm"):  # an embedding that scales its rows first
             if torch.is_grad_enabled() and not _once(name, args, kwargs):
                 self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
             return

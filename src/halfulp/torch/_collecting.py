@@ -23,12 +23,13 @@ from halfulp.torch._convolution import channel_sum
 from halfulp.torch._errors import as_torch_error
 from halfulp.torch._generated import matmul
 from halfulp.torch._tracing import Bridged
+from halfulp.torch.embedding_rows import row_sums
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _NORMS = (nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, *_BATCH_NORMS)
-_KINDS = (*_CONVOLUTIONS, *_TRANSPOSED, nn.Linear, *_NORMS)
+_KINDS = (*_CONVOLUTIONS, *_TRANSPOSED, nn.Linear, nn.Embedding, *_NORMS)
 _Function: Any = torch.autograd.Function
 
 
@@ -61,7 +62,11 @@ class Collector:
                 continue
             shown = f"parameter {'.'.join(filter(None, (name, own[0])))!r} of {type(layer).__name__}"
             if not isinstance(layer, _KINDS):
-                refuse(self.operator, shown, "must belong to a convolution, a linear layer or a normalisation")
+                refuse(
+                    self.operator,
+                    shown,
+                    "must belong to a convolution, a linear layer, an embedding or a normalisation",
+                )
             if not isinstance(layer, Bridged):
                 refuse(
                     self.operator, shown, "is PyTorch's own; call halfulp.torch.replace(model, everything=True) first"
@@ -159,7 +164,10 @@ class _Collect(_Function):  # type: ignore[misc]
 def pulled(layer: Any, x: Tensor, g: Tensor, double: bool = False) -> list[Tensor]:
     """The gradients of a layer's parameters for one part of the batch, correctly rounded; to float64 if asked."""
     if double:
-        x, g = x.double(), g.double()
+        x, g = x.double() if x.is_floating_point() else x, g.double()
+    if isinstance(layer, nn.Embedding):
+        padding = -1 if layer.padding_idx is None else layer.padding_idx
+        return [row_sums(g, x, layer.num_embeddings, padding, layer.scale_grad_by_freq)]
     if isinstance(layer, nn.Linear):
         rows = g.reshape(-1, g.shape[-1])
         found = [matmul(rows.t(), x.reshape(-1, x.shape[-1]))]

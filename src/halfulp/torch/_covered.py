@@ -417,6 +417,32 @@ def interpolate(
     return ours.interpolate(input, size, scale_factor, mode, align_corners)
 
 
+def embedding(
+    input: Any = None,
+    weight: Any = None,
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+    *,
+    indices: Any = None,
+) -> Any:
+    """``torch.nn.functional.embedding``, and ``torch.embedding``: weight, indices, padding_idx or -1, two flags."""
+    if indices is not None or input.is_floating_point():
+        table, places = (weight if input is None else input), (weight if indices is None else indices)
+        padding = None if padding_idx == -1 else padding_idx
+        return ours.embedding(places, table, padding, scale_grad_by_freq=bool(max_norm or scale_grad_by_freq))
+    return ours.embedding(input, weight, padding_idx, scale_grad_by_freq=scale_grad_by_freq)
+
+
+def _embedding_left(args: Any, kwargs: Any) -> bool:
+    """Sparse gradients, and rows that are scaled to a norm."""
+    if "indices" in kwargs or (args and isinstance(args[0], Tensor) and args[0].is_floating_point()):
+        return bool(_given(args, kwargs, 4, "sparse", False))
+    return _given(args, kwargs, 3, "max_norm") is not None or bool(_given(args, kwargs, 6, "sparse", False))
+
+
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Any:
     """``torch.nn.functional.upsample_nearest``."""
     return interpolate(input, size, scale_factor)
@@ -436,6 +462,7 @@ _WRITTEN = {
     "mse_loss": mse_loss,
     "cross_entropy": cross_entropy,
     "interpolate": interpolate,
+    "embedding": embedding,
     "sum": sum,
     "mean": mean,
     "softmax": softmax,
@@ -528,6 +555,7 @@ def _given(args: Any, kwargs: Any, at: int, name: str, default: Any = None) -> A
 
 
 LEFT: dict[str, Any] = {
+    "embedding": _embedding_left,
     "pow": lambda args, kwargs: not isinstance(_given(args, kwargs, 1, "exponent"), (int, float)),
     "interpolate": lambda args, kwargs: _given(args, kwargs, 6, "antialias", False),
     "instance_norm": lambda args, kwargs: (

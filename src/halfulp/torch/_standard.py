@@ -107,6 +107,7 @@ _SEVERAL: dict[str, Callable[..., Any]] = {
         x, y, w, ignore_index=ignored, reduction=reduction, label_smoothing=smoothing
     ),
     "interpolate": _interpolate,
+    "embedding": lambda w, i, padding, by_count: F.embedding(i, w),
     "linear": lambda x, w, b, _: F.linear(x, w, b),
     "matmul": lambda x, y, _: torch.matmul(x, y),
     "batch_norm": _batch_norm,

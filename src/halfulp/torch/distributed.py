@@ -88,7 +88,8 @@ class ExactDataParallel(nn.Module, Collector):
         if self._size == 1:
             return list(pulled(layer, x, g))
         doing = f"gradient of {name[0] or type(layer).__name__!r}"
-        found = None if g.dtype is torch.float64 else self._summed(doing, pulled(layer, x, g, double=True), g.dtype)
+        sums = g.dtype is not torch.float64 and not getattr(layer, "scale_grad_by_freq", False)
+        found = self._summed(doing, pulled(layer, x, g, double=True), g.dtype) if sums else None
         if found is None:
             self.exchanged += 1
             found = pulled(layer, self._gathered(doing, x), self._gathered(doing, g))

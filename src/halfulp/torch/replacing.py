@@ -71,6 +71,7 @@ _FUNCTION_OF = {
     "LogSoftmax": "log_softmax",
     "CrossEntropyLoss": "cross_entropy",
     "MSELoss": "mse_loss",
+    "Embedding": "embedding",
     "Upsample": "interpolate",
     "UpsamplingNearest2d": "interpolate",
     "UpsamplingBilinear2d": "interpolate",
@@ -206,7 +207,10 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
         result.swapped[label] = f"{_title(theirs)} -> halfulp.torch.{_FUNCTION_OF[plain.__name__]}"
         return
     own_forward = not home.startswith("torch.nn.")
-    if isinstance(layer, Bridged) or (not own_forward and name in _EXACT_MODULES):
+    if name == "Embedding" and not own_forward and (layer.sparse or layer.max_norm is not None):
+        what = "sparse=True" if layer.sparse else f"max_norm={layer.max_norm}"
+        result.left[label] = f"{_title(theirs)}: PyTorch's own, for its {what}"
+    elif isinstance(layer, Bridged) or (not own_forward and name in _EXACT_MODULES):
         result.exact[label] = _title(theirs)
     elif not own_forward and name not in _FUNCTION_OF:
         if name not in _CONTAINERS:
