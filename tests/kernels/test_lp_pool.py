@@ -216,6 +216,36 @@ def test_derivatives_of_the_largest_magnitude_plane_by_plane(restore: None, isa:
         assert _core.engine_counts()["max_given"] >= 4
 
 
+@pytest.mark.parametrize("isa", _core.available_isas())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "keepdims"), [((8, 1), True), ((8, 5, 7), False), ((2, 4, 51, 83), True)])
+def test_derivatives_of_the_largest_magnitude_of_whole_planes(
+    restore: None, isa: str, dtype: Any, shape: tuple[int, ...], keepdims: bool
+) -> None:
+    """As above; planes of more than one block, and ties within a block and between two."""
+    _core.set_isa(isa)
+    rng = np.random.default_rng(13)
+    op = hu.GlobalLpPool(min(2, len(shape) - 1), math.inf, keepdims=keepdims)
+    x = rng.standard_normal(shape).astype(dtype)
+    planes = x.reshape(8, -1)
+    planes[1] = -0.0
+    planes[2, -1] = -np.inf
+    planes[3, [0, -1]] = [9, -9]
+    planes[4, -3:] = 9
+    planes[5, 0] = np.nan
+    t, g = (rng.standard_normal(op.output_shape(shape) if out else shape).astype(dtype) for out in (0, 1))
+    t.reshape(8, -1)[::2] = -0.0
+    for factor in (0.0, 1.0, np.inf) if x.size < 1000 else (1.0,):
+        cotangent = (g * factor).astype(dtype)
+        _core.reset_engine_counts()
+        output, pullback = op.vjp(x)
+        assert _core.engine_counts()["max_given"] >= 4
+        draw.assert_same_bits(output, hu.spec.forward(op, x))
+        draw.assert_same_bits(pullback(cotangent)[0], hu.spec.vjp(op, (x,), cotangent)[0])
+    for ours, right in zip(op.jvp((x,), (t,)), hu.spec.jvp(op, (x,), (t,)), strict=True):
+        draw.assert_same_bits(ours, right)
+
+
 def test_p_below_1_is_refused_l1() -> None:
     for p in (0.5, 0, -1, math.nan, True, "2", None):
         with pytest.raises(hu.PolicyError, match=r"^lp_pool1d: p=.*: must be a real number >= 1, or infinity \[L1\]$"):

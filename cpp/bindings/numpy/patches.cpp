@@ -160,17 +160,17 @@ std::optional<nb::tuple> magnitude_jvp(const std::string& name, const AxisRows& 
   return nb::make_tuple(out.owner, tangents.owner, positions_of(left));
 }
 
-// (largest magnitudes, a byte for each, the planes that are left out); None as above.
+// (largest magnitudes, their winners, the planes that are left out); None as above.
 std::optional<nb::tuple> magnitude_keep(const std::string& name, const AxisRows& numbers, nb::handle input,
                                         std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   if (!magnitudes_apply(axes, x.view.dtype)) return std::nullopt;
-  const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(Sizes(shape), DType::u8);
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(Sizes(shape), winner_type(axes));
   std::vector<Index> left;
   {
     const KernelScope scope;
-    left = magnitude_winners(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view.as<std::uint8_t>());
+    left = magnitude_winners(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view);
   }
   return nb::make_tuple(out.owner, kept.owner, positions_of(left));
 }
@@ -183,7 +183,7 @@ nb::object magnitude_vjp(const std::string& name, const AxisRows& numbers, nb::h
   OutputArray dx = new_output(Sizes(shape), g.view.dtype);
   {
     const KernelScope scope;
-    magnitude_pullback(axes, planes_of(dx.view.shape, axes), kept.view.as<const std::uint8_t>(), g.view, dx.view);
+    magnitude_pullback(axes, planes_of(dx.view.shape, axes), kept.view, g.view, dx.view);
   }
   return std::move(dx.owner);
 }

@@ -34,17 +34,19 @@ bool given_maxima(const GivenWindows& windows, DType dtype, const char* x, const
 bool given_pullback(const GivenWindows& windows, DType dtype, const std::uint8_t* winners, const char* g, char* dx,
                     GivenScratch& scratch);
 
-// One or two axes of small windows; the arrays are dense (planes, cells or windows).
+// One or two axes of small windows, or one window over a plane; the arrays are dense (planes, cells or windows).
 bool magnitudes_apply(std::span<const PatchAxis> axes, DType dtype);
 // The largest magnitudes and their tangents; the planes that have a NaN, or perhaps two cells with the same largest
 // magnitude that is not 0, are left out and returned in order.
 std::vector<Index> magnitude_tangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
                                       const ArrayView& t, const ArrayView& out, const ArrayView& tangents);
-// The same with what the pullback needs, a byte for each window.
+// What a winner is kept in: a byte for each window, an i64 for one window over a whole plane.
+DType winner_type(std::span<const PatchAxis> axes);
+// The same with what the pullback needs.
 std::vector<Index> magnitude_winners(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                     const ArrayView& out, std::uint8_t* winners);
+                                     const ArrayView& out, const ArrayView& winners);
 // Every plane, of whatever cotangents.
-void magnitude_pullback(std::span<const PatchAxis> axes, Index planes, const std::uint8_t* winners, const ArrayView& g,
+void magnitude_pullback(std::span<const PatchAxis> axes, Index planes, const ArrayView& winners, const ArrayView& g,
                         const ArrayView& dx);
 
 }  // namespace halfulp

@@ -42,6 +42,8 @@ struct GivenKernels {
   bool (*any_nan)(const T* x, std::int64_t n);
   // False if a cotangent is not finite.
   bool (*measure)(const T* g, std::int64_t n, GivenTerms& terms);
+  // The place of the only cell with the largest magnitude; -1 if there are several, if it is 0 or if a cell is NaN.
+  std::int64_t (*largest)(const T* x, std::int64_t n);
   // out = the sums, which become 0.
   void (*write_sums)(double* sums, T* out, std::int64_t n);
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -261,10 +263,10 @@ class Sliding {
 
 // Every plane by `work(plane, scratch)`; the planes for which it is false, in order.
 template <class Work>
-std::vector<Index> each_plane(const Sliding& sliding, Index planes, const Work& work) {
+std::vector<Index> each_plane(Index cells, Index planes, const Work& work) {
   std::vector<Index> left;
   std::mutex mutex;
-  const Index grain = std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, sliding.cells()));
+  const Index grain = std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, cells));
   parallel_for(planes, grain, [&](Index begin, Index end) {
     GivenScratch scratch;
     std::vector<Index> own;
@@ -276,6 +278,48 @@ std::vector<Index> each_plane(const Sliding& sliding, Index planes, const Work& 
   });
   std::sort(left.begin(), left.end());
   return left;
+}
+
+// Whether there is one window, over all cells.
+bool is_whole(std::span<const PatchAxis> axes) {
+  return std::all_of(axes.begin(), axes.end(), [](const PatchAxis& axis) {
+    return axis.outputs == 1 && axis.before == 0 && axis.dilation == 1 && axis.kernel == axis.size;
+  });
+}
+
+Index cells_of(std::span<const PatchAxis> axes) {
+  Index cells = 1;
+  for (const PatchAxis& axis : axes) cells *= axis.size;
+  return cells;
+}
+
+// One window over each plane. The largest magnitudes and either their tangents or their places, ~place if the cell is
+// negative; 0 where a plane is left out.
+template <class T>
+std::vector<Index> whole_planes(Index cells, Index planes, const T* x, const T* t, T* out, T* tangents,
+                                std::int64_t* winners) {
+  return each_plane(cells, planes, [&](Index p, GivenScratch&) {
+    const Index place = kernels_of<T>().largest(x + p * cells, cells);
+    if (winners != nullptr) winners[p] = 0;
+    if (place < 0) return false;
+    const T winner = x[p * cells + place];
+    out[p] = std::abs(winner);
+    if (winners != nullptr) winners[p] = winner < 0 ? ~place : place;
+    if (tangents != nullptr) tangents[p] = winner < 0 ? -t[p * cells + place] : t[p * cells + place];
+    return true;
+  });
+}
+
+template <class T>
+void pull_whole(Index cells, Index planes, const std::int64_t* winners, const T* g, T* dx) {
+  each_plane(cells, planes, [&](Index p, GivenScratch&) {
+    const auto term = static_cast<double>(g[p]);
+    const Index place = winners[p] < 0 ? ~winners[p] : winners[p];
+    const std::vector<Quotient> own{{winners[p] < 0 ? -term : term, 1}};
+    std::memset(dx + p * cells, 0, static_cast<std::size_t>(cells) * sizeof(T));
+    dx[p * cells + place] = sum_of_quotients<T>(own);
+    return true;
+  });
 }
 
 // A plane whose sums a double does not hold: the terms of every cell in the exact accumulator.
@@ -328,7 +372,9 @@ bool given_pullback(const GivenWindows& w, DType dtype, const std::uint8_t* winn
 }
 
 bool magnitudes_apply(std::span<const PatchAxis> axes, DType dtype) {
-  if ((dtype != DType::f32 && dtype != DType::f64) || axes.empty() || axes.size() > 2) return false;
+  if (dtype != DType::f32 && dtype != DType::f64) return false;
+  if (is_whole(axes)) return cells_of(axes) > 0;
+  if (axes.empty() || axes.size() > 2) return false;
   Index cells = 1;
   for (const PatchAxis& axis : axes) {
     // Far steps would make long rows and bands.
@@ -341,23 +387,35 @@ bool magnitudes_apply(std::span<const PatchAxis> axes, DType dtype) {
 
 std::vector<Index> magnitude_tangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
                                       const ArrayView& t, const ArrayView& out, const ArrayView& tangents) {
+  if (is_whole(axes))
+    return with_type(x.dtype, [&]<class T>(T) {
+      return whole_planes<T>(cells_of(axes), planes, x.as<const T>(), t.as<const T>(), out.as<T>(), tangents.as<T>(),
+                             nullptr);
+    });
   const Sliding sliding(axes);
   const Index cells = sliding.cells(), windows = sliding.windows();
   return with_type(x.dtype, [&]<class T>(T) {
-    return each_plane(sliding, planes, [&](Index p, GivenScratch& scratch) {
+    return each_plane(cells, planes, [&](Index p, GivenScratch& scratch) {
       return sliding.plane<T>(x.as<const T>() + p * cells, t.as<const T>() + p * cells, out.as<T>() + p * windows,
                               tangents.as<T>() + p * windows, nullptr, scratch);
     });
   });
 }
 
+DType winner_type(std::span<const PatchAxis> axes) { return is_whole(axes) ? DType::i64 : DType::u8; }
+
 std::vector<Index> magnitude_winners(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                     const ArrayView& out, std::uint8_t* winners) {
+                                     const ArrayView& out, const ArrayView& winners) {
+  if (is_whole(axes))
+    return with_type(x.dtype, [&]<class T>(T) {
+      return whole_planes<T>(cells_of(axes), planes, x.as<const T>(), nullptr, out.as<T>(), nullptr,
+                             winners.as<std::int64_t>());
+    });
   const Sliding sliding(axes);
   const Index cells = sliding.cells(), windows = sliding.windows();
   return with_type(x.dtype, [&]<class T>(T) {
-    return each_plane(sliding, planes, [&](Index p, GivenScratch& scratch) {
-      std::uint8_t* const own = winners + p * windows;
+    return each_plane(cells, planes, [&](Index p, GivenScratch& scratch) {
+      std::uint8_t* const own = winners.as<std::uint8_t>() + p * windows;
       if (sliding.plane<T>(x.as<const T>() + p * cells, nullptr, out.as<T>() + p * windows, nullptr, own, scratch))
         return true;
       std::fill_n(own, windows, kNoWinner);
@@ -366,16 +424,20 @@ std::vector<Index> magnitude_winners(std::span<const PatchAxis> axes, Index plan
   });
 }
 
-void magnitude_pullback(std::span<const PatchAxis> axes, Index planes, const std::uint8_t* winners, const ArrayView& g,
+void magnitude_pullback(std::span<const PatchAxis> axes, Index planes, const ArrayView& winners, const ArrayView& g,
                         const ArrayView& dx) {
+  if (is_whole(axes))
+    return with_type(dx.dtype, [&]<class T>(T) {
+      pull_whole<T>(cells_of(axes), planes, winners.as<const std::int64_t>(), g.as<const T>(), dx.as<T>());
+    });
   const Sliding sliding(axes);
   const Index cells = sliding.cells(), windows = sliding.windows();
   const PulledWindows pulled = sliding.pulled();
   with_type(dx.dtype, [&]<class T>(T) {
-    return each_plane(sliding, planes, [&](Index p, GivenScratch& scratch) {
+    return each_plane(cells, planes, [&](Index p, GivenScratch& scratch) {
       const T* const from = g.as<const T>() + p * windows;
       T* const to = dx.as<T>() + p * cells;
-      const std::uint8_t* const own = winners + p * windows;
+      const std::uint8_t* const own = winners.as<const std::uint8_t>() + p * windows;
       if (!Pull<T>(pulled, own, from, to, scratch).run()) pull_exactly<T>(pulled, own, from, to);
       return true;
     });

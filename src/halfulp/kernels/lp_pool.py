@@ -253,7 +253,7 @@ def _largest_jvp(op: Any, x: Array, t: Array) -> tuple[Array, Array]:
     """p = infinity: the planes in which every window has one largest cell; then the others, which have ties or NaN."""
     t = np.ascontiguousarray(t)
     found = None
-    if isinstance(op, LpPool) and x.size:
+    if x.size:
         x = np.ascontiguousarray(x)
         found = _core.magnitude_jvp(op.name, _sums(op, x.shape[-op.ndim :]).numbers, x, t, _shape(op, x.shape))
     if found is None:
@@ -262,12 +262,17 @@ def _largest_jvp(op: Any, x: Array, t: Array) -> tuple[Array, Array]:
     if left.size:
         own = _planes(op, x)[left]
         values, tangents = _largest(op).jvp(own, _signed(op, own, _planes(op, t)[left]))
-        _planes(op, value)[left], _planes(op, tangent)[left] = values, tangents
+        _windows(op, value)[left], _windows(op, tangent)[left] = values, tangents
     return value, tangent
 
 
 def _planes(op: Any, array: Array) -> Array:
     return array.reshape(-1, *array.shape[array.ndim - op.ndim :])
+
+
+def _windows(op: Any, array: Array) -> Array:
+    """The outputs of every plane."""
+    return array.reshape(-1) if isinstance(op, GlobalLpPool) and not op.keepdims else _planes(op, array)
 
 
 def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
@@ -300,7 +305,7 @@ def _linear_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
 def _largest_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
     """p = infinity, as the JVP: a byte for each window, and a copy of the planes with ties or NaN."""
     found = None
-    if isinstance(op, LpPool) and x.size:
+    if x.size:
         x = np.ascontiguousarray(x)
         numbers, shape = _sums(op, x.shape[-op.ndim :]).numbers, x.shape
         found = _core.magnitude_keep(op.name, numbers, x, _shape(op, shape))
@@ -308,13 +313,13 @@ def _largest_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
         return _signed_vjp(op, x.copy(order="K"))
     value, winners, left = found
     if left.size:
-        _planes(op, value)[left], others = _signed_vjp(op, _planes(op, x)[left])
+        _windows(op, value)[left], others = _signed_vjp(op, _planes(op, x)[left])
 
     def transpose(g: Array) -> Array:
         g = np.ascontiguousarray(g)
         dx: Any = _core.magnitude_vjp(op.name, numbers, winners, g, shape)
         if left.size:
-            _planes(op, dx)[left] = others(_planes(op, g)[left])
+            _planes(op, dx)[left] = others(_windows(op, g)[left])
         pulled: Array = dx
         return pulled
 

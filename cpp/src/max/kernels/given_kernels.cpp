@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "simd/vector.hpp"
+#include "simd/doubles.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -116,6 +116,58 @@ bool any_nan(const T* x, int64_t n) {
   return found != 0;
 }
 
+// Magnitudes as integers, which are in the same order; the largest of a block.
+template <class T>
+int_like<T> largest_size(const T* x, int64_t n) {
+  using I = int_like<T>;
+  using Ints = Vector<I>;
+  constexpr int kParts = 4;
+  constexpr int64_t lanes = kLanes<T>;
+  constexpr I sizes = std::numeric_limits<I>::max();
+  const Ints size = splat(sizes);
+  Ints most[kParts] = {};
+  int64_t i = 0;
+  for (; i + kParts * lanes <= n; i += kParts * lanes)
+    for (int part = 0; part < kParts; ++part) {
+      prefetch_ahead(x + i + part * lanes);
+      most[part] = larger(most[part], Ints(reinterpret<Ints>(load(x + i + part * lanes)) & size));
+    }
+  I found = 0;
+  for (; i < n; ++i) {
+    const I own = std::bit_cast<I>(x[i]) & sizes;
+    found = own > found ? own : found;
+  }
+  const Ints all = larger(larger(most[0], most[1]), larger(most[2], most[3]));
+  for (int lane = 0; lane < static_cast<int>(lanes); ++lane) found = all[lane] > found ? all[lane] : found;
+  return found;
+}
+
+template <class T>
+int64_t largest(const T* x, int64_t n) {
+  using I = int_like<T>;
+  constexpr int64_t kBlock = 4096;
+  I most = 0;
+  int64_t block = 0;
+  bool single = false;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const I own = largest_size(x + i, n - i < kBlock ? n - i : kBlock);
+    if (own < most) continue;
+    single = own > most;
+    most = own;
+    block = i;
+  }
+  if (!single || most > std::bit_cast<I>(std::numeric_limits<T>::infinity())) return -1;
+  I place = 0, count = 0;
+  const T* const cells = x + block;
+  const auto stop = static_cast<I>(n - block < kBlock ? n - block : kBlock);
+  for (I i = 0; i < stop; ++i) {
+    const I equal = (std::bit_cast<I>(cells[i]) & std::numeric_limits<I>::max()) == most ? I{-1} : I{0};
+    count -= equal;
+    place |= equal & i;
+  }
+  return count == 1 ? block + place : -1;
+}
+
 template <class T>
 bool measure(const T* g, int64_t n, GivenTerms& terms) {
   int_like<T> odd = 0, zero = 0, negative = 0;
@@ -158,6 +210,7 @@ constexpr GivenKernels<T> table{fold_within<T, Payload::none>,
                                 magnitudes<T>,
                                 any_nan<T>,
                                 measure<T>,
+                                largest<T>,
                                 write_sums<T>};
 
 }  // namespace
