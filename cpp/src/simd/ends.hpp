@@ -163,5 +163,44 @@ class Ends<float> {
   Wide odd_{};
 };
 
+// The low words of two vectors of doubles, in an order that is one instruction.
+inline Vector<std::uint32_t> low_words(const Doubles& a, const Doubles& b) {
+  using AllWords = Vector<std::uint32_t>;
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<AllWords>(_mm512_maskz_shuffle_ps(0xffff, reinterpret<__m512>(a), reinterpret<__m512>(b), 0x88));
+#elif defined(HALFULP_ISA_avx2)
+  return reinterpret<AllWords>(_mm256_shuffle_ps(reinterpret<__m256>(a), reinterpret<__m256>(b), 0x88));
+#else
+  return __builtin_shufflevector(reinterpret<AllWords>(a), reinterpret<AllWords>(b), 0, 2, 4, 6);
+#endif
+}
+
+// Doubles that are off by at most `margin` units of their last place, at most 2^26, rounded to normal floats. The
+// rounding is certain unless the 29 bits that are dropped are within the margin of their middle.
+class Middles {
+  using Word = std::uint32_t;
+  using AllWords = Vector<Word>;
+  // `smaller` compares signed numbers where there are no unsigned ones: the middle is the smallest of either.
+  static constexpr Word kMiddle = kAnyUnsigned<Word> ? Word{1} << 28 : 0;
+
+ public:
+  explicit Middles(Word margin)
+      : offset_(splat(Word(margin - kMiddle))), closest_(splat(Word(~Word{0} >> (kMiddle == 0 ? 1 : 0)))) {}
+  void put(float* out, const Doubles& a, const Doubles& b) {
+    store_rounded(out, a);
+    store_rounded(out + kWide, b);
+    const AllWords words = low_words(a, b);
+    closest_ = smaller(closest_, AllWords((words + offset_) << 3));
+  }
+  // Whether a rounding is not certain.
+  bool unsure(Word margin) const {
+    const AllWords distance = kMiddle == 0 ? AllWords(closest_ ^ (Word{1} << 31)) : closest_;
+    return any_bit(reinterpret<AllWords>(distance <= splat(Word(margin << 4))));
+  }
+
+ private:
+  AllWords offset_, closest_;
+};
+
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

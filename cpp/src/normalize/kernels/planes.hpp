@@ -61,32 +61,6 @@ struct Numbers {
   }
 };
 
-// Of a run; infinity or NaN if a number is not finite.
-inline double largest_magnitude(const float* x, Index n) {
-  using Bits = std::uint32_t;
-  constexpr Index width = kLanes<Bits>;
-  const Vector<Bits> sign = splat(~Bits{0} >> 1);
-  Vector<Bits> most[2]{};
-  Index at = 0;
-  for (; at + 2 * width <= n; at += 2 * width)
-    for (int i = 0; i < 2; ++i)
-      most[i] = larger(most[i], Vector<Bits>(load(reinterpret_cast<const Bits*>(x + at + i * width)) & sign));
-  if (at < n && n >= 2 * width) {  // the last ones once more, up to the end
-    at = n;
-    for (int i = 0; i < 2; ++i)
-      most[i] = larger(most[i], Vector<Bits>(load(reinterpret_cast<const Bits*>(x + n - (i + 1) * width)) & sign));
-  }
-  Bits found = 0;
-  Bits lanes[width];
-  store(lanes, larger(most[0], most[1]));
-  for (const Bits lane : lanes) found = lane > found ? lane : found;
-  for (; at < n; ++at) {
-    const Bits bits = std::bit_cast<Bits>(x[at]) & (~Bits{0} >> 1);
-    found = bits > found ? bits : found;
-  }
-  return number(std::bit_cast<float>(found));
-}
-
 struct OneItem {
   Index at;
   template <class T>

@@ -80,7 +80,9 @@ class Tile {
     while (i < n) {
       Doubles sum{}, term{};
       for (const Index stop = i + kSteps < n ? i + kSteps : n; i < stop; ++i) {
-        const Doubles e = exponential_below<kind, true>(Doubles(read(xs + i * step, 0.0) - top));
+        Doubles own_e[1] = {Doubles(read(xs + i * step, 0.0) - top)};
+        exponentials_below<kind, true>(own_e);
+        const Doubles e = own_e[0];
         store(e_all + i * kWide, e);
         sum += e;
         if constexpr (kPlainSum) {

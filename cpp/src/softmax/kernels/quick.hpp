@@ -18,16 +18,35 @@ constexpr double kUnit = 0x1p-53;
 // The polynomial is off by less than 2^-48 where |r| <= 0.347, the reduction and its evaluation by less than 2^-50.
 constexpr double kExponentialError = 0x1p-47;
 
-// exp(d), -200 <= d <= 0; exactly 1 for d = 0.
-HALFULP_ALWAYS_INLINE Doubles exponential_of(const Doubles& d) {
-  const Doubles shifted = multiply_add(d, splat(kInverseLn2), splat(kRounder));
-  const Doubles k = shifted - kRounder;
-  const Doubles r = multiply_add(k, splat(-kLn2Second), multiply_add(k, splat(-kLn2First), d));
-  Doubles p = splat(kExponentialRest[8]);
-  for (int i = 7; i >= 0; --i) p = multiply_add(p, r, splat(kExponentialRest[i]));
-  const Doubles rest = multiply_add(Doubles(r * r), p, r);
-  const Doubles power = reinterpret<Doubles>((reinterpret<Vector<std::uint64_t>>(shifted) + 1023) << 52);
-  return multiply_add(rest, power, power);
+// A difference is rounded once, which changes its exponential by |d| units at most. Where products are fused, ln 2 is
+// one double, which adds less than a third of that.
+constexpr double kReachUnits = kFused ? 1.5 : 1.0;
+
+// exp(d), -200 <= d <= 0, of some vectors, step by step; exactly 1 for d = 0. One vector's steps wait for each other.
+template <int count>
+HALFULP_ALWAYS_INLINE void exponentials_of(Doubles (&d)[count]) {
+  using Bits = Vector<std::uint64_t>;
+  Doubles shifted[count], p[count];
+#pragma GCC unroll 8
+  for (int j = 0; j < count; ++j) shifted[j] = multiply_add(d[j], splat(kInverseLn2), splat(kRounder));
+#pragma GCC unroll 8
+  for (int j = 0; j < count; ++j) {
+    const Doubles k = shifted[j] - kRounder;
+    if constexpr (kFused) d[j] = multiply_add(k, splat(-(kLn2First + kLn2Second)), d[j]);
+    else d[j] = multiply_add(k, splat(-kLn2Second), multiply_add(k, splat(-kLn2First), d[j]));
+    p[j] = splat(kExponentialRest[8]);
+  }
+#pragma GCC unroll 8
+  for (int i = 7; i >= 0; --i)
+#pragma GCC unroll 8
+    for (int j = 0; j < count; ++j) p[j] = multiply_add(p[j], d[j], splat(kExponentialRest[i]));
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+#pragma GCC unroll 8
+    for (int j = 0; j < count; ++j) p[j] = multiply_add(p[j], d[j], splat(1.0));
+#pragma GCC unroll 8
+  for (int j = 0; j < count; ++j)  // times 2^k
+    d[j] = reinterpret<Doubles>(reinterpret<Bits>(p[j]) + (reinterpret<Bits>(shifted[j]) << 52));
 }
 
 // What one row's sums are: of e = exp(x - top), and of e t and e |t|, or of t and |t|. Where a logarithm needs it,
@@ -48,9 +67,8 @@ inline RowForm row_form(const RowSums& s, Index length) {
   RowForm f;
   const double n = static_cast<double>(length), k = (kLongest + 12) * kUnit, below = n * floor_of(kind).below;
   f.top = s.top;
-  // A difference is rounded once, which changes its exponential by |d| units at most.
   const double reach = std::fmin(s.top - s.least, -floor_of(kind).lowest);
-  const double term = kExponentialError + (reach + 4) * kUnit;
+  const double term = kExponentialError + (kReachUnits * reach + 5) * kUnit;
   const double total_error = k + term + below + 4 * kUnit;  // relative; the total is at least 1
   const double p_error = (term + total_error + 8 * kUnit) * 1.01;
   f.inverse = 1.0 / s.total;
@@ -133,6 +151,45 @@ HALFULP_ALWAYS_INLINE Interval interval(const VectorForm& f, const Doubles& e, c
   const Doubles p = e * f.inverse;
   return {p * (gap - width), p * (gap + width)};
 }
+
+// One bound for all cells of a row, where there is one. It is wider than an interval, and takes fewer operations.
+template <Kind kind>
+struct RowBound {
+  static constexpr bool kRelative = is_value(kind);
+  bool good = false;
+  std::uint32_t margin = 0;                    // of values: units of a double's last place
+  double factor = 0, low = 0, high = 0;        // of derivatives
+
+  // Cells are at most `reach` below the top, tangents at most `most`.
+  RowBound(const RowForm& f, double reach, double most) {
+    if constexpr (kind == Kind::value) {  // e factor
+      factor = 0.5 * (f.low + f.high);
+      const double size = std::fabs(factor);
+      set_margin(0.5 * std::fabs(f.high - f.low) / size);
+      good &= reach <= 40 && size >= 0x1p-60 && size <= 0x1p60;  // so that results are normal floats
+    } else if constexpr (kind == Kind::log_value) {  // (x - top) - shift, whose magnitude is at least shift
+      set_margin(((reach + f.shift) * f.relative + f.error) / f.shift);
+      good &= f.shift >= 0x1p-60;
+    } else if constexpr (kind == Kind::derivative) {  // between e (t factor + low) and e (t factor + high)
+      const double width = ((most + std::fabs(f.shift)) * f.relative + f.error) * 1.01;
+      factor = f.inverse;
+      low = -(f.shift + width) * f.inverse;
+      high = -(f.shift - width) * f.inverse;
+      good = std::isfinite(width);
+    } else if constexpr (kind == Kind::log_cotangent) {  // t + e factor, off by high; p is at most the inverse
+      factor = -(f.shift * f.inverse);
+      high = (std::fabs(factor) * f.relative + f.inverse * f.error + 4 * kUnit * most + f.low) * 1.01;
+      good = std::isfinite(high);
+    }
+  }
+
+ private:
+  void set_margin(double relative) {
+    const double units = (relative * 1.01 + 4 * kUnit) * 0x1p53 + 2;
+    good = units < 0x1p20;
+    margin = good ? static_cast<std::uint32_t>(units) : 0;
+  }
+};
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -36,13 +36,15 @@ inline Range range_of(const float* x, Index n) {
   return found;
 }
 
-// e of a vector of cells: zero far below the top. A NaN is not far.
-template <Kind kind, bool far>
-HALFULP_ALWAYS_INLINE Doubles exponential_below(const Doubles& d) {
-  if constexpr (!far) return exponential_of(d);
+// e of vectors of cells: zero far below the top. A NaN is not far.
+template <Kind kind, bool far, int count>
+HALFULP_ALWAYS_INLINE void exponentials_below(Doubles (&d)[count]) {
+  if constexpr (!far) return exponentials_of(d);
   const Doubles floor = splat(floor_of(kind).lowest);
-  const Doubles e = exponential_of(max_first(d, floor));  // a NaN stays
-  return select(d < floor, Doubles{}, e);
+  Doubles e[count];
+  for (int j = 0; j < count; ++j) e[j] = max_first(d[j], floor);  // a NaN stays
+  exponentials_of(e);
+  for (int j = 0; j < count; ++j) d[j] = select(d[j] < floor, Doubles{}, e[j]);
 }
 
 // The sum of a row without one cell.
@@ -92,7 +94,7 @@ class QuickRow {
   bool find(RowForm& form) {
     const Range range = range_of(x_, n_);
     least_ = range.least;
-    RowSums sums{range.top, range.least, 0, 0, 0, 0};
+    RowSums& sums = sums_ = RowSums{range.top, range.least, 0, 0, 0, 0};
     if (!(std::fabs(range.top) < std::numeric_limits<double>::infinity())) return false;
     if (range.top - range.least <= -floor_of(kind).lowest && n_ % kWide == 0) exponentials<false>(sums);
     else exponentials<true>(sums);
@@ -102,15 +104,23 @@ class QuickRow {
       sums.rest = close ? sum_without_top(e_, n_) : sums.total - 1.0;
       sums.size = close ? sums.rest : sums.total;
     }
+    if constexpr (kTangents) {  // a bound of the sum of magnitudes; check() sums them
+      most_ = largest_magnitude(t_, n_);
+      sums.size = most_ * (kPlainSum ? static_cast<double>(n_) : sums.total) * (1 + 0x1p-20);
+      rough_ = true;
+    }
     form = row_form<kind>(sums, n_);
     return form.good;
   }
   double least() const { return least_; }
   void put(const RowForm& form, Cells& undecided) {
-    const VectorForm all(form);
-    outputs(all, undecided);
+    form_ = VectorForm(form);
+    const RowBound<kind> bound(form, form.top - least_, most_);
+    if (!bound.good) intervals(0, n_, undecided);
+    else if constexpr (is_value(kind)) values(bound, undecided);
+    else derivatives(bound, undecided);
     if (is_half(p_.dtype))
-      narrow_floats(p_.dtype, results_, n_, p_.out, start_, [&](Index i) { one(all, i, undecided); });
+      narrow_floats(p_.dtype, results_, n_, p_.out, start_, [&](Index i) { one(i, undecided); });
   }
 
  private:
@@ -118,73 +128,147 @@ class QuickRow {
   void exponentials(RowSums& found) {
     const Doubles top = splat(found.top);
     VectorPair total{}, products{};
-    constexpr int chains = 2;
-    Doubles sums[chains]{}, terms[chains]{}, sizes{};
-    in_chains<chains>(
-        n_,
-        [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
-          const Doubles d = read(x_, -std::numeric_limits<double>::infinity()) - top;
-          const Doubles e = exponential_below<kind, far>(d);
-          store(e_ + read.at, e);  // the scratch has room for a whole vector
-          sums[chain] += e;
-          if constexpr (kPlainSum) {
-            const Doubles t = read(t_, 0.0);
-            terms[chain] += t;
-            sizes += magnitude(t);
-          } else if constexpr (kTangents) {
-            const Doubles t = read(t_, 0.0);
-            terms[chain] = multiply_add(e, t, terms[chain]);
-            sizes = multiply_add(e, magnitude(t), sizes);
-          }
-        },
-        [&]() HALFULP_INLINE_LAMBDA {
-          total = with(total, Doubles(sums[0] + sums[1]));
-          if constexpr (kTangents) products = with(products, Doubles(terms[0] + terms[1]));
-          for (int i = 0; i < chains; ++i) sums[i] = terms[i] = Doubles{};
-        });
+    Doubles sum{}, term{};
+    const float *const x = x_, *const t = t_;
+    double* const e = e_;
+    const auto flush = [&]() HALFULP_INLINE_LAMBDA {
+      total = with(total, sum);
+      if constexpr (kTangents) products = with(products, term);
+      sum = term = Doubles{};
+    };
+    // Vectors are added to each other before the chain: no number meets more than kLongest additions.
+    const auto add = [&](auto... reads) HALFULP_INLINE_LAMBDA {
+      constexpr int count = sizeof...(reads);
+      Doubles d[count] = {Doubles(reads(x, -std::numeric_limits<double>::infinity()) - top)...};
+      exponentials_below<kind, far>(d);
+      int next = 0;
+      (store(e + reads.at, d[next++]), ...);  // the scratch has room for a whole vector
+      if constexpr (kPlainSum) {
+        term += (reads(t, 0.0) + ...);
+      } else if constexpr (kTangents) {
+        Doubles product{};
+        next = 0;
+        ((product = multiply_add(d[next++], reads(t, 0.0), product)), ...);
+        term += product;
+      }
+      if constexpr (count == 4) sum += (d[0] + d[1]) + (d[2] + d[3]);
+      else sum += d[0];
+    };
+    Index at = 0;
+    while (at + kChains * kWide <= n_) {
+      const Index left = (n_ - at) / (kChains * kWide), steps = left < kSteps ? left : kSteps;
+      for (const Index stop = at + steps * kChains * kWide; at < stop; at += kChains * kWide)
+        add(WholeVector{at}, WholeVector{at + kWide}, WholeVector{at + 2 * kWide}, WholeVector{at + 3 * kWide});
+      flush();
+    }
+    for (; at + kWide <= n_; at += kWide) add(WholeVector{at});
+    if (at < n_) add(FirstItems{at, n_ - at});
+    flush();
     found.total = lane_sum(total);
     found.product = kTangents ? lane_sum(products) : 0.0;
-    for (int i = 0; i < kWide; ++i) found.size += sizes[i] * (1 + 0x1p-20);
+  }
+  // The sum of magnitudes, for intervals of cells.
+  __attribute__((noinline)) void refine() {
+    Doubles sizes{};
+    each_vector(n_, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+      const Doubles size = magnitude(read(t_, 0.0));
+      sizes = kPlainSum ? Doubles(sizes + size) : multiply_add(Doubles(load(e_ + read.at)), size, sizes);
+    });
+    sums_.size = 0;
+    for (int i = 0; i < kWide; ++i) sums_.size += sizes[i] * (1 + 0x1p-20);
+    const RowForm form = row_form<kind>(sums_, n_);
+    form_ = VectorForm(form);
+    sure_ = form.good;
+    rough_ = false;
   }
 
   template <class Read>
-  HALFULP_ALWAYS_INLINE Interval found(const VectorForm& form, const Read& read) const {
+  HALFULP_ALWAYS_INLINE Interval found(const Read& read) const {
     Doubles e{}, x{}, t{};
     if constexpr (kNeedsExponentials) e = load(e_ + read.at);
     if constexpr (kind == Kind::log_value) x = read(x_, 0.0);
     if constexpr (kTangents) t = read(t_, 0.0);
-    return interval<kind>(form, e, x, t);
+    return interval<kind>(form_, e, x, t);
   }
-  void outputs(const VectorForm& given, Cells& undecided) {
-    constexpr int together = 4;
-    const VectorForm form = given;
+  // The next row is needed soon.
+  HALFULP_ALWAYS_INLINE void fetch(Index at, Index count) const {
+    for (Index i = at; i < at + count; i += 16) {
+      prefetch_line(x_ + n_ + i);
+      if constexpr (kTangents) prefetch_line(t_ + n_ + i);
+    }
+  }
+  // Results that are off by a known number of units.
+  void values(const RowBound<kind>& bound, Cells& undecided) {
+    constexpr Index together = 4 * kWide, chunk = 512;
+    const Doubles factor = splat(bound.factor), top = form_.top, shift = form_.shift;
+    const float* const x = x_;
+    const double* const e = e_;
     float* const out = results_;
-    Index at = 0;
-    for (; at + together * kWide <= n_; at += together * kWide) {
-      Ends<float> ends;
-      for (int i = 0; i < together; ++i) {
-        const Interval ends_of = found(form, WholeVector{at + i * kWide});
-        ends.put(out + at + i * kWide, ends_of.low, ends_of.high);
+    const auto value = [&](Index i) HALFULP_INLINE_LAMBDA {
+      if constexpr (kind == Kind::value) return Doubles(load(e + i) * factor);
+      else return Doubles((load_doubles(x + i) - top) - shift);
+    };
+    const Index whole = n_ - n_ % together;
+    for (Index at = 0; at < whole;) {
+      const Index from = at, stop = whole - at < chunk ? whole : at + chunk;
+      Middles middles(bound.margin);
+      for (; at < stop; at += together) {
+        fetch(at, together);
+        middles.put(out + at, value(at), value(at + kWide));
+        middles.put(out + at + 2 * kWide, value(at + 2 * kWide), value(at + 3 * kWide));
       }
-      if (ends.differ()) check(given, at, together * kWide, undecided);
+      if (middles.unsure(bound.margin)) intervals(from, stop, undecided);
     }
-    for (; at < n_; at += kWide) {
+    if (whole < n_) intervals(whole, n_, undecided);
+  }
+  void derivatives(const RowBound<kind>& bound, Cells& undecided) {
+    const Doubles factor = splat(bound.factor), low = splat(bound.low), high = splat(bound.high);
+    const float* const t = t_;
+    const double* const e = e_;
+    outputs(0, n_, undecided, [=](const auto& read) HALFULP_INLINE_LAMBDA {
+      const Doubles own = read(t, 0.0), p = load(e + read.at);
+      if constexpr (kind == Kind::derivative)
+        return Interval{p * multiply_add(own, factor, low), p * multiply_add(own, factor, high)};
+      const Doubles y = multiply_add(p, factor, own);
+      return Interval{y - high, y + high};
+    });
+  }
+  __attribute__((noinline)) void intervals(Index at, Index end, Cells& undecided) {
+    outputs(at, end, undecided, [this](const auto& read) HALFULP_INLINE_LAMBDA { return found(read); });
+  }
+  // The ends of intervals.
+  template <class Ends_of>
+  HALFULP_ALWAYS_INLINE void outputs(Index at, Index end, Cells& undecided, const Ends_of& ends_of) {
+    constexpr int together = 4;
+    float* const out = results_;
+    for (; at + together * kWide <= end; at += together * kWide) {
       Ends<float> ends;
-      const FirstItems read{at, n_ - at < kWide ? n_ - at : kWide};
-      const Interval ends_of = found(form, read);
-      ends.put_first(out + at, ends_of.low, ends_of.high, read.count());
-      if (ends.differ()) check(given, at, read.count(), undecided);
+      fetch(at, together * kWide);
+      for (int i = 0; i < together; ++i) {
+        const Interval own = ends_of(WholeVector{at + i * kWide});
+        ends.put(out + at + i * kWide, own.low, own.high);
+      }
+      if (ends.differ()) check(at, together * kWide, undecided);
+    }
+    for (; at < end; at += kWide) {
+      Ends<float> ends;
+      const FirstItems read{at, end - at < kWide ? end - at : kWide};
+      const Interval own = ends_of(read);
+      ends.put_first(out + at, own.low, own.high, read.count());
+      if (ends.differ()) check(at, read.count(), undecided);
     }
   }
-  __attribute__((noinline)) void check(const VectorForm& form, Index at, Index count, Cells& undecided) const {
+  __attribute__((noinline)) void check(Index at, Index count, Cells& undecided) {
     for (Index i = at; i < at + count; ++i) {
       if (is_half(p_.dtype)) results_[i] = undecided_float(p_.dtype);
-      else one(form, i, undecided);
+      else one(i, undecided);
     }
   }
-  __attribute__((noinline)) void one(const VectorForm& form, Index i, Cells& undecided) const {
-    const Interval ends_of = found(form, FirstItems{i, 1});
-    if (!round_ends(p_.dtype, ends_of.low[0], ends_of.high[0], p_.out, start_ + i)) undecided.add(i);
+  __attribute__((noinline)) void one(Index i, Cells& undecided) {
+    if constexpr (kTangents)
+      if (rough_) refine();
+    const Interval own = found(FirstItems{i, 1});
+    if (!sure_ || !round_ends(p_.dtype, own.low[0], own.high[0], p_.out, start_ + i)) undecided.add(i);
   }
 
   const SoftmaxProblem& p_;
@@ -193,7 +277,10 @@ class QuickRow {
   float* results_;
   Index n_;
   double* e_;
-  double least_ = 0;
+  double least_ = 0, most_ = 0;
+  RowSums sums_{};
+  VectorForm form_{RowForm{}};
+  bool rough_ = false, sure_ = true;
 };
 
 template <Kind kind>
