@@ -15,6 +15,8 @@ from torch import nn
 import halfulp.torch as ht
 
 BATCH = 7
+TYPES = {"half": torch.float16, "double": torch.float64, "norms of halves": torch.float16}
+TYPES |= {"norms of doubles": torch.float64, "norms of 16 bits": torch.bfloat16}
 
 
 class Shared(nn.Module):
@@ -34,12 +36,42 @@ class Shared(nn.Module):
         return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
 
 
+class Norms(nn.Module):
+    """Batch norms of images and of rows: used twice, without parameters, with an average over all steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.twice, self.plain = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.BatchNorm2d(4, affine=False)
+        self.rows, self.head = nn.BatchNorm1d(4, momentum=None), nn.Linear(4, 5)
+        self.last = nn.BatchNorm1d(5, track_running_stats=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.twice(self.conv(x)))
+        x = self.plain(self.twice(x))
+        return self.last(self.head(self.rows(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))))
+
+
+class Words(nn.Module):
+    """An embedding of the signs and sizes of some pixels."""
+
+    def __init__(self, by_count: bool) -> None:
+        super().__init__()
+        self.rows, self.head = nn.Embedding(9, 4, padding_idx=4, scale_grad_by_freq=by_count), nn.Linear(4, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.rows((x[:, 0, 0] * 2).round().clamp(-4, 4).long() + 4)[:, 1])
+
+
+def raw(tensor: torch.Tensor) -> bytes:
+    return bytes(torch.nan_to_num(tensor.detach(), 12345.0).reshape(-1).view(torch.uint8).tolist())
+
+
 def digest(model: nn.Module) -> str:
     state = hashlib.sha256()
     for name, parameter in model.named_parameters():
-        state.update(name.encode() + parameter.detach().numpy().tobytes() + parameter.grad.numpy().tobytes())
+        state.update(name.encode() + raw(parameter) + raw(parameter.grad))
     for name, buffer in model.named_buffers():
-        state.update(name.encode() + buffer.numpy().tobytes())
+        state.update(name.encode() + raw(buffer))
     return state.hexdigest()
 
 
@@ -47,10 +79,24 @@ def network(kind: str) -> nn.Module:
     torch.manual_seed(0)
     if kind == "norm":
         model: nn.Module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3))
+    elif kind.startswith("norms"):
+        model = Norms()
+    elif kind.startswith("words"):
+        model = Words(kind == "words by count")
     else:
         model = Shared()
     ht.replace(model, everything=True)
     return model
+
+
+def typed(kind: str) -> tuple[nn.Module, torch.dtype]:
+    dtype = TYPES.get(kind, torch.float32)
+    model = network(kind).to(dtype)
+    if kind == "norms of 16 bits":  # the parameters of batch norms stay in float32, as under autocast
+        for layer in model.modules():
+            if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
+                layer.float()
+    return model, dtype
 
 
 def batch(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -58,6 +104,8 @@ def batch(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
     if kind == "ties":  # small integers: many sums are exact ties between two floats of 16 bits
         return torch.randint(-4, 5, (BATCH, 3, 6, 6)).float(), torch.randint(-2, 3, (BATCH, 5)).float()
     x = torch.randn(BATCH, 3, 6, 6)
+    if kind == "norms of infinity":
+        x[2, 1, 3, 3] = float("inf")
     return x, torch.randn(BATCH, 2, 2, 2) if kind == "norm" else torch.randn(BATCH, 5)
 
 
@@ -67,8 +115,7 @@ def part(x: torch.Tensor, rank: int, size: int) -> torch.Tensor:
 
 
 def trained(kind: str, rank: int, size: int, group: Any) -> dict[str, Any]:
-    dtype = {"half": torch.float16, "double": torch.float64}.get(kind, torch.float32)
-    model = network(kind).to(dtype)
+    model, dtype = typed(kind)
     if rank:  # rank 0 has the last word
         with torch.no_grad():
             for parameter in model.parameters():
