@@ -131,6 +131,8 @@ OPCHECKS: dict[str, tuple[Any, ...]] = {
     "conv_transpose_input_cotangent": (G[:, :1], W, [1, 2, 4], *CONV_T),
     "conv_transpose_weight_cotangent": (G[:, :1], X, [2, 1, 2], *CONV_T),
     "channel_sum": (X,),
+    "embedding": (X[0], torch.tensor([[0, 1], [1, 1]]), 0, False),
+    "embedding_pull": (X[0].repeat(2, 1), torch.tensor([0, 1, 1, 1]), 3, 0, True),
 }
 
 
