@@ -234,7 +234,7 @@ class QuickRow {
     });
   }
   __attribute__((noinline)) void intervals(Index at, Index end, Cells& undecided) {
-    outputs(at, end, undecided, [this](const auto& read) HALFULP_INLINE_LAMBDA { return found(read); });
+    outputs(at, end, undecided, [&](const auto& read) HALFULP_INLINE_LAMBDA { return found(read); });
   }
   // The ends of intervals.
   template <class Ends_of>
