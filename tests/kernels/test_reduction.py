@@ -24,7 +24,18 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("record", [hu.Sum, hu.Mean])
 @pytest.mark.parametrize("keepdim", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((5,), None), ((3, 4), 0), ((2, 3, 4), (0, 2)), ((2, 3), -1), ((7, 1), 1), ((), None)]
+    ("shape", "dim"),
+    [
+        ((5,), None),
+        ((3, 4), 0),
+        ((2, 3, 4), (0, 2)),
+        ((2, 3), -1),
+        ((7, 1), 1),
+        ((), None),
+        ((3, 41), 0),  # whole rows are added
+        ((2, 3, 2, 33), (1, 2)),
+        ((3, 2, 33), (0, 2)),
+    ],
 )
 def test_the_kernels_have_the_bits_of_the_specification(
     record: Any, shape: Any, dim: Any, keepdim: bool, dtype: Any

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from halfulp.torch._convolution import channel_sum
-from halfulp.torch._generated import mean
+from halfulp.torch._generated import mean, sum
 from halfulp.torch._library import Context, define
 
 __all__ = ["embedding"]
@@ -52,19 +51,10 @@ def row_sums(g: Tensor, indices: Tensor, count: int, padding: int = -1, by_count
     starts = counts.cumsum(0) - counts
     keep = rows != padding
     rows, counts, starts = rows[keep], counts[keep], starts[keep]
-    powers = 2 ** torch.arange(62)
-    widths = counts if by_count else powers[torch.searchsorted(powers, counts)]  # sums are filled up with zeros
-    for width in torch.unique(widths).tolist():
-        chosen = widths == width
-        steps = torch.arange(width)[:, None]
-        places = starts[chosen] + steps
-        inside = steps < counts[chosen]
-        terms = cells[order[torch.where(inside, places, 0)]]
-        if by_count:
-            sums = mean(terms, 0)
-        else:
-            terms = torch.where(inside[:, :, None], terms, 0)
-            sums = terms[0] if width == 1 else channel_sum(terms.reshape(width, -1, 1)).view(terms.shape[1:])
+    for width in torch.unique(counts).tolist():  # rows asked for equally often are summed in one call
+        chosen = counts == width
+        terms = cells[order[starts[chosen] + torch.arange(width)[:, None]]]
+        sums = terms[0] if width == 1 else (mean if by_count else sum)(terms, 0)
         total[rows[chosen]] = sums + 0.0  # a sum with the zeros of the table
     return total
 
