@@ -36,6 +36,19 @@ def slowly(*arguments):
 _store.Chunks.write = slowly
 sys.exit(main(sys.argv[1:]))
 """
+KILLED = """
+import itertools, os, signal, sys
+from pathlib import Path
+from halfulp.cli import main
+calls, replace = itertools.count(), Path.replace
+def killed(path, target):
+    target = Path(target)
+    if {condition}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return replace(path, target)
+Path.replace = killed
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture
@@ -72,6 +85,20 @@ def test_killed_at_random_moments(tmp_path: Path, image: Any) -> None:
     assert subprocess.run(command, check=False).returncode == 0
     assert files_of(target) == files_of(tmp_path / "whole.zarr")
     assert_is_pyramid_of(target, image, plan)
+
+
+@pytest.mark.parametrize("moment", ["chunk", "metadata"])
+def test_killed_between_writing_a_file_and_moving_it_into_place(tmp_path: Path, image: Any, moment: str) -> None:
+    plan = hp.write(tmp_path / "x.npy", tmp_path / "whole.zarr", axes="cyx", **OPTIONS)
+    words = [str(tmp_path / "x.npy"), str(tmp_path / "x.zarr"), "--axes", "cyx", *WORDS]
+    condition = {"chunk": "next(calls) == 9", "metadata": "target.name == 'zarr.json' and 'group' in path.parts"}[moment]
+    killed = subprocess.run([sys.executable, "-c", KILLED.format(condition=condition), "pyramid", *words], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    state = _build.partial_of(tmp_path / "x.zarr") / _build.STATE
+    assert files_of(state).keys() > {"plan.json", "done"}
+    assert main(["pyramid", *words]) == 0
+    assert files_of(tmp_path / "x.zarr") == files_of(tmp_path / "whole.zarr")
+    assert_is_pyramid_of(tmp_path / "x.zarr", image, plan)
 
 
 def test_a_torn_line_of_the_journal_does_not_count(tmp_path: Path) -> None:
@@ -114,7 +141,7 @@ def test_a_full_disk(tmp_path: Path, image: Any, monkeypatch: Any, capsys: Any, 
     assert not (tmp_path / "x.zarr").exists()
     partial = _build.partial_of(tmp_path / "x.zarr")
     assert not (partial / "zarr.json").exists()
-    assert not [p for p in partial.rglob(".*.*") if p.is_file()]  # no half chunk either
+    assert files_of(partial / _build.STATE).keys() == {"plan.json", "done"}  # no half chunk either
     monkeypatch.setattr(Path, "write_bytes", write)
     assert main(words) == 0
     plan = hp.write(tmp_path / "x.npy", tmp_path / "whole.zarr", axes="cyx", **OPTIONS)

@@ -21,11 +21,10 @@ from halfulp.errors import PyramidError
 from halfulp.pyramid._levels import levels_of
 from halfulp.pyramid._plan import Plan, Tile
 from halfulp.pyramid._sources import Source, open_source
-from halfulp.pyramid._store import Chunks, create, describe
+from halfulp.pyramid._store import STATE, Chunks, create, describe
 
 __all__ = ["Loose", "build", "partial_of", "work"]
 
-STATE = ".halfulp-pyramid"
 Loose = list[tuple[int, tuple[slice, ...], Any]]
 """(level, region, cells) of a tile that are parts of chunks; the chunks lie in several tiles."""
 Progress = Callable[[int, int], None]

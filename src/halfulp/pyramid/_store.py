@@ -1,13 +1,14 @@
 """The files of a pyramid: metadata by Zarr, chunks written here, each whole or not at all.
 
-A chunk is encoded and moved into place under its own name in one step, so that a process that is killed leaves no
-broken one behind.
+A chunk is written into the folder of the journal and moved into place under its own name in one step. A process that is
+killed leaves no broken chunk behind; what it leaves in that folder is deleted with it when the pyramid is whole.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from halfulp.errors import PyramidError
 from halfulp.pyramid._plan import Plan
 from halfulp.pyramid._sources import missing
 
-__all__ = ["COMPRESSORS", "Chunks", "create", "describe"]
+__all__ = ["COMPRESSORS", "STATE", "Chunks", "create", "describe"]
 
+STATE = ".halfulp-pyramid"
+"""The folder of an unfinished pyramid that holds its plan, its journal and the chunks that are being written."""
 COMPRESSORS = ("blosc", "zstd", "gzip", "none")
 _TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 _numbers = itertools.count()
@@ -91,11 +94,15 @@ def describe(folder: Path, plan: Plan) -> None:
     axes = [{"name": a, "type": _TYPES[a], **({"unit": unit} if unit else {})} for a, unit in units]
     details = {"method": f"halfulp pyramid --method {plan.method}", "kwargs": {"nan": plan.nan, "boundary": "pad"}}
     image = {"name": plan.name, "axes": axes, "datasets": datasets, "type": plan.method, "metadata": details}
+    made = folder / STATE / "group"  # Zarr's own way of writing a file may leave another one behind when it is killed
     if plan.version == "0.4":
-        zarr.create_group(str(folder), zarr_format=2, attributes={"multiscales": [{"version": "0.4", **image}]})
+        attributes: dict[str, Any] = {"multiscales": [{"version": "0.4", **image}]}
+        zarr.create_group(str(made), zarr_format=2, attributes=attributes, overwrite=True)
     else:
         attributes = {"ome": {"version": "0.5", "multiscales": [image]}}
-        zarr.create_group(str(folder), zarr_format=3, attributes=attributes)
+        zarr.create_group(str(made), zarr_format=3, attributes=attributes, overwrite=True)
+    for file in sorted(made.iterdir()):
+        file.replace(folder / file.name)
 
 
 class Chunks:
@@ -126,7 +133,7 @@ class Chunks:
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
-        part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.{next(_numbers)}")
+        part = self.folder / STATE / f"{socket.gethostname()}.{os.getpid()}.{threading.get_ident()}.{next(_numbers)}"
         try:
             part.write_bytes(data)
             part.replace(path)
