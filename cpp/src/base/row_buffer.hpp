@@ -56,6 +56,13 @@ inline void prefetch_bytes(const char* source, Index bytes) noexcept {
 #endif
 }
 
+// How many rows, `step` bytes apart, to ask for memory ahead of reading it: about five kilobytes. Rows that are read by
+// turns are not foreseen by every processor (measured: a Zen 5 takes half the time with this).
+inline Index rows_ahead(Index step) noexcept {
+  constexpr Index bytes = 5120;
+  return std::max<Index>(1, bytes / std::max<Index>(1, step < 0 ? -step : step));  // the rows of a view may be one
+}
+
 // n items of storage type T as items of type C.
 inline void widen_run(const Float16* source, float* target, Index n) {
   select_convert_kernels().from_f16(source, target, n);

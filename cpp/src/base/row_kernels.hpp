@@ -14,8 +14,6 @@ struct RootRun {
   double error = 0;
 };
 
-inline constexpr std::uint8_t kNegativeCode = 0x81, kNanCode = 2;
-
 struct RowKernels {
   // sums[i] = the sum of rows[r][i]^2 over count >= 1 rows; the squares are exact.
   void (*sum_squares)(const float* const* rows, std::int64_t count, double* sums, std::int64_t n);
@@ -33,11 +31,6 @@ struct RowKernels {
   // A 0 is changed only if `zeros` says so. Returns whether an x is NaN; from[i] stays as it is there.
   bool (*give_signs)(const void* x, const void* from, void* to, std::int64_t n, std::int64_t item,
                      std::uint64_t infinity, bool zeros);
-  // The signs of floats as codes: 0 for a zero, 1 for a positive number, and the bit kNanCode in that of a NaN.
-  void (*sign_codes)(const void* x, std::uint8_t* codes, std::int64_t n, std::int64_t item, std::uint64_t infinity);
-  // to[i] = from[i] times the sign of this code; +0 where that is 0. What is returned is not 0 if a code is that of NaN
-  // or if a zero has changed its sign.
-  int (*code_signs)(const std::uint8_t* codes, const void* from, void* to, std::int64_t n, std::int64_t item);
 };
 
 HALFULP_KERNEL_TABLE(RowKernels, row_kernels)

@@ -287,7 +287,36 @@ inline Vector<T> smaller_of(const Vector<T>& a, const Vector<T>& b) {
 template <class V>
 inline auto narrow_to_bytes(const V& v) {
   using Bytes = Vector<std::uint8_t, sizeof(V) / sizeof(v[0])>;
+#if defined(HALFULP_ISA_avx2)  // the compiler would take vectors of eight bytes apart
+  if constexpr (sizeof(V) == 32 && sizeof(v[0]) == 4) {
+    const auto x = reinterpret<__m256i>(v), words = _mm256_packus_epi32(x, x), both = _mm256_packus_epi16(words, words);
+    const __m128i bytes = _mm_unpacklo_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+    return reinterpret<Bytes>(_mm_cvtsi128_si64(bytes));
+  }
+#endif
   return __builtin_convertvector(v, Bytes);
+}
+
+// As many bytes as a vector has lanes, as these unsigned integers.
+template <class U>
+inline Vector<U> widen_bytes(const std::uint8_t* source) {
+#if defined(HALFULP_ISA_avx2)
+  if constexpr (sizeof(U) == 4)
+    return reinterpret<Vector<U>>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+  if constexpr (sizeof(U) == 8) {
+    int word;
+    std::memcpy(&word, source, sizeof word);
+    return reinterpret<Vector<U>>(_mm256_cvtepu8_epi64(_mm_cvtsi32_si128(word)));
+  }
+#elif defined(HALFULP_X86) && !defined(HALFULP_MASKS)
+  if constexpr (sizeof(U) == 4) {
+    int word;
+    std::memcpy(&word, source, sizeof word);
+    const __m128i zero = _mm_setzero_si128(), words = _mm_unpacklo_epi8(_mm_cvtsi32_si128(word), zero);
+    return reinterpret<Vector<U>>(_mm_unpacklo_epi16(words, zero));
+  }
+#endif
+  return __builtin_convertvector((load<std::uint8_t, kLanes<U>>(source)), Vector<U>);
 }
 
 // Asks for memory that will be read soon; it need not exist.

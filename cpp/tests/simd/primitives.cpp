@@ -10,6 +10,7 @@
 
 #include "exact/round.hpp"
 #include "simd/across.hpp"
+#include "simd/bits.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
 #include "simd/half_blocks.hpp"
@@ -17,6 +18,7 @@
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
 #include "simd/vector.hpp"
+#include "simd/with_signs.hpp"
 #include "check.hpp"
 #include "halfulp/isa.hpp"
 
@@ -363,6 +365,66 @@ void check_integers_as_halves() {
   for (int i = 0; i < 2 * kSingles; ++i) CHECK(smaller[i] == (shorts[i] < 0 ? shorts[i] : 0));
 }
 
+template <class U, int First = 0>
+void check_lanes_of_bits(std::uint32_t bits) {
+  constexpr U highest = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
+  std::vector<U> expected;
+  for (int i = 0; i < kLanes<U>; ++i) expected.push_back(bits >> (First + i) & 1 ? highest : U{0});
+  const bool same = holds(lanes_of_bits<U, First>(bits), expected);
+  CHECK(same);
+  if constexpr (First + 2 * kLanes<U> <= 32) check_lanes_of_bits<U, First + kLanes<U>>(bits);
+}
+
+// 32 lanes as the bits of a word: signs of any values, zeros of values without a highest bit.
+template <class U>
+void check_bits() {
+  constexpr U highest = static_cast<U>(U{1} << (8 * sizeof(U) - 1)), kinds[] = {0, 1, static_cast<U>(highest - 1)};
+  for (std::uint32_t seed = 1; seed < 200; ++seed) {
+    const std::uint32_t negative = seed * 2654435761u, zero = (seed * 40503u) ^ (seed << 20);
+    Vector<U> signs[kWordVectors<U>], sizes[kWordVectors<U>];
+    std::uint32_t expected_zero = 0;
+    for (int k = 0; k < kWordVectors<U>; ++k) {
+      std::uint32_t own_zero = 0;
+      for (int i = 0; i < kLanes<U>; ++i) {
+        const int n = k * kLanes<U> + i;
+        const U size = zero >> n & 1 ? U{0} : kinds[(seed + static_cast<std::uint32_t>(n)) % 3];
+        sizes[k][i] = size;
+        signs[k][i] = static_cast<U>(size | (negative >> n & 1 ? highest : U{0}));
+        own_zero |= static_cast<std::uint32_t>(size == 0) << i;
+      }
+      expected_zero |= own_zero << k * kLanes<U>;
+      const std::uint32_t own = kLanes<U> == 32 ? ~0u : (1u << kLanes<U> % 32) - 1;
+      CHECK(top_bits<U>(signs[k]) == (negative >> k * kLanes<U> & own));
+      CHECK(zero_bits<U>(sizes[k]) == own_zero);
+    }
+    CHECK(word_top_bits<U>(signs) == negative);
+    CHECK(word_zero_bits<U>(sizes) == expected_zero);
+    check_lanes_of_bits<U>(negative);
+  }
+}
+
+template <class U>
+void check_widen_bytes() {
+  const auto bytes = items<std::uint8_t>(kLanes<U>);  // its end is the end of the memory
+  CHECK(holds(widen_bytes<U>(bytes.data()), std::vector<U>(bytes.begin(), bytes.end())));
+}
+
+void check_with_signs() {
+  const float values[] = {1.5f, -2.5f, 0.0f, -0.0f, std::numeric_limits<float>::infinity(), -0x1p-149f, 3.0f};
+  for (int first = 0; first < 7; ++first)
+    for (int second = 0; second < 7; ++second) {
+      std::vector<float> signs, cells;
+      std::vector<double> expected;
+      for (int i = 0; i < kLanes<double>; ++i) {
+        const float s = values[(first + i) % 7], x = values[(second + 3 * i) % 7];
+        signs.push_back(s);
+        cells.push_back(x);
+        expected.push_back(s == 0.0f ? 0.0 : static_cast<double>(std::signbit(s) ? -x : x));
+      }
+      CHECK(holds(load_with_signs(signs.data(), cells.data()), expected));
+    }
+}
+
 void check_all() {
   check_half_sums<Float16>();
   check_half_sums<BFloat16>();
@@ -394,6 +456,13 @@ void check_all() {
   if constexpr (kVectorBytes >= 32) check_stream<32>();
   check_stream<kVectorBytes>();
   check_doubles();
+  check_bits<std::uint16_t>();
+  check_bits<std::uint32_t>();
+  check_bits<std::uint64_t>();
+  check_widen_bytes<std::uint16_t>();
+  check_widen_bytes<std::uint32_t>();
+  check_widen_bytes<std::uint64_t>();
+  check_with_signs();
 }
 
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

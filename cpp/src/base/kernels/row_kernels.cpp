@@ -139,23 +139,38 @@ void take_every(const void* from, std::int64_t stride, void* to, std::int64_t n,
   else take_items<std::uint64_t>(from, stride, to, n);
 }
 
-template <class U>
-bool give_sign(const void* signs, const void* from, void* to, std::int64_t n, U infinity, bool zeros) {
-  const auto* x = static_cast<const U*>(signs);
-  const auto* source = static_cast<const U*>(from);
-  auto* target = static_cast<U*>(to);
-  constexpr auto sign = static_cast<U>(U{1} << (sizeof(U) * 8 - 1));
-  const U always = zeros ? sign : U{0};
-  U nan = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto size = static_cast<U>(x[i] & ~sign);
-    const U value = source[i];
-    const U flip = static_cast<U>(value & ~sign) != 0 ? sign : always;
-    const U turned = static_cast<U>(value ^ (x[i] & flip));
-    nan |= size > infinity ? U{1} : U{0};
-    target[i] = size == 0 ? U{0} : size > infinity ? value : turned;
+template <class U, bool Zeros>
+bool give_sign(const void* signs, const void* from, void* to, std::int64_t n, U infinity) {
+  using I = int_like<U>;  // comparisons of signed integers are cheaper
+  const auto* __restrict x = static_cast<const I*>(signs);
+  const auto* __restrict source = static_cast<const I*>(from);
+  auto* __restrict target = static_cast<I*>(to);
+  constexpr auto sign = static_cast<I>(U{1} << (sizeof(U) * 8 - 1)), rest = static_cast<I>(~sign);
+  const auto most = static_cast<I>(infinity);
+  I largest = 0;
+  const auto give = [&](std::int64_t i) {
+    const auto size = static_cast<I>(x[i] & rest);
+    const I value = source[i], own = size > most ? I{0} : static_cast<I>(x[i] & sign);
+    const I flip = Zeros || (value & rest) != 0 ? own : I{0};
+    largest = size > largest ? size : largest;
+    target[i] = size == 0 ? I{0} : static_cast<I>(value ^ flip);
+  };
+  constexpr std::int64_t kPart = 256 / sizeof(U);  // four cache lines
+  std::int64_t first = 0;
+  for (; first + kPart <= n; first += kPart) {
+    for (std::int64_t i = first; i < first + kPart; i += kPart / 4) {
+      prefetch(reinterpret_cast<const char*>(x + i));
+      prefetch(reinterpret_cast<const char*>(source + i));
+    }
+    for (std::int64_t i = first; i < first + kPart; ++i) give(i);
   }
-  return nan != 0;
+  for (; first < n; ++first) give(first);
+  return largest > most;
+}
+
+template <class U>
+bool give_sign(const void* x, const void* from, void* to, std::int64_t n, U infinity, bool zeros) {
+  return zeros ? give_sign<U, true>(x, from, to, n, infinity) : give_sign<U, false>(x, from, to, n, infinity);
 }
 
 bool give_signs(const void* x, const void* from, void* to, std::int64_t n, std::int64_t item, std::uint64_t infinity,
@@ -165,53 +180,11 @@ bool give_signs(const void* x, const void* from, void* to, std::int64_t n, std::
   return give_sign(x, from, to, n, infinity, zeros);
 }
 
-template <class U>
-void encode_signs(const void* cells, std::uint8_t* __restrict codes, std::int64_t n, U infinity) {
-  using I = int_like<U>;  // comparisons of signed integers are cheaper
-  const auto* __restrict x = static_cast<const I*>(cells);
-  const auto most = static_cast<I>(infinity);
-  constexpr int last = sizeof(U) * 8 - 1;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto size = static_cast<I>(x[i] & static_cast<I>(~(U{1} << last)));
-    const I some = size > 0 ? I{1} : I{0}, nan = size > most ? I{kNanCode} : I{0};
-    codes[i] = static_cast<std::uint8_t>(((x[i] >> last) & 0x80 & -some) | some | nan);
-  }
-}
-
-void sign_codes(const void* x, std::uint8_t* codes, std::int64_t n, std::int64_t item, std::uint64_t infinity) {
-  if (item == 2) return encode_signs(x, codes, n, static_cast<std::uint16_t>(infinity));
-  if (item == 4) return encode_signs(x, codes, n, static_cast<std::uint32_t>(infinity));
-  encode_signs(x, codes, n, infinity);
-}
-
-template <class U>
-int decode_signs(const std::uint8_t* __restrict codes, const void* from, void* to, std::int64_t n) {
-  const auto* __restrict source = static_cast<const U*>(from);
-  auto* __restrict target = static_cast<U*>(to);
-  constexpr int shift = sizeof(U) * 8 - 8;
-  U zero = 0;
-  std::uint8_t all = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const U code = codes[i], value = source[i];
-    const auto flip = static_cast<U>((code & U{0x80}) << shift);
-    zero |= static_cast<U>(value + value) == 0 ? code : U{0};
-    target[i] = code == 0 ? U{0} : static_cast<U>(value ^ flip);
-  }
-  for (std::int64_t i = 0; i < n; ++i) all |= codes[i];
-  return static_cast<int>(zero & 0x80) | (all & kNanCode);
-}
-
-int code_signs(const std::uint8_t* codes, const void* from, void* to, std::int64_t n, std::int64_t item) {
-  if (item == 2) return decode_signs<std::uint16_t>(codes, from, to, n);
-  if (item == 4) return decode_signs<std::uint32_t>(codes, from, to, n);
-  return decode_signs<std::uint64_t>(codes, from, to, n);
-}
-
 }  // namespace
 
 const RowKernels& row_kernels() {
   static constexpr RowKernels table{sum_squares, add_every, window_roots, change,
-                                    interleave,  take_every, give_signs,   sign_codes, code_signs};
+                                    interleave,  take_every, give_signs};
   return table;
 }
 
