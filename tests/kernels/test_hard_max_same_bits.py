@@ -143,6 +143,18 @@ def test_an_array_larger_than_the_caches_is_its_items(op: Any, width: int) -> No
         )
 
 
+@pytest.mark.parametrize("name", _core.available_isas())
+def test_large_views_whose_rows_are_one_or_reversed(name: str) -> None:
+    """Rows of large arrays are asked for early, in the direction in which they lie."""
+    op = hu.MaxPool((2, 2))
+    plane = np.random.default_rng(5).standard_normal((360, 400), dtype=np.float32)
+    with isa(name):
+        same = op(np.broadcast_to(plane[0], (64, 360, 400)))
+        assert np.array_equal(same, np.broadcast_to(op(plane[:1].repeat(2, axis=0)), same.shape))
+        reversed_rows = op(np.broadcast_to(plane[::-1], (64, 360, 400)))
+        assert np.array_equal(reversed_rows, np.broadcast_to(op(plane[::-1].copy()), reversed_rows.shape))
+
+
 @pytest.mark.parametrize("layout", draw.LAYOUTS)
 @pytest.mark.parametrize("op", OPERATORS, ids=str)
 def test_layouts_agree(op: Any, layout: str) -> None:

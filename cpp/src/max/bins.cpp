@@ -286,9 +286,10 @@ class Bins final : public PlaneEngine {
     int count = 0;
     if (!empty) taps[count++] = folded_.data();
     if (in_place(cells)) {
+      const Index ahead = plane_->stream ? std::max(rows, rows_ahead(step)) : rows;
       for (Index r = 0; r < rows; ++r) {
         taps[count++] = source + r * step;
-        if (rows > 2) prefetch_bytes(source + (r + rows) * step, n * item);
+        if (rows > 2 || plane_->stream) prefetch_bytes(source + (r + ahead) * step, n * item);
       }
       return fold(taps, count, folded_.data(), run);
     }

@@ -47,6 +47,7 @@ struct WindowRun {
   std::int16_t infinity = 0;
   int fresh = 0;  // how many of the first taps of a row are not among those of the next; 0 if all
   bool stream = false;  // past the caches: rows of `out` are aligned to vectors, and so many bytes long
+  std::int64_t ahead = 0;  // cells are asked for so many rows of outputs before they are read; 0: they are not
 };
 
 // The windows of `outputs` places along a row of pixels, `from_step` items apart, of `items` items each: whole vectors.

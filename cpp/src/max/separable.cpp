@@ -271,6 +271,7 @@ class Separable final : public PlaneEngine {
       WindowRun windows{run, 0, 0, 0, axis.stride * (part_.x.strides[rows] / item), step};
       windows.fresh = outer_.size() == 1 && axis.dilation == 1 ? static_cast<int>(std::min(count, axis.stride)) : 0;
       windows.stream = stream;
+      windows.ahead = part_.stream && item >= 4 ? rows_ahead(windows.from_step * item) : 0;
       char* const target = out + o * part_.out.strides[rows];
       char* const made = staged ? result_.value(0) : target;
       const Contents contents = band_.columns_first(taps.data(), static_cast<int>(taps.size()), made, windows);

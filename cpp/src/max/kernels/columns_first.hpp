@@ -1,6 +1,6 @@
 // Windows of a plane of values in one pass: the maxima of columns, in registers, then windows of two or three of them.
 // That deinterleaves one row for every row of outputs, and the memory is never idle: nothing is kept for a second pass.
-// Rows are read as they come, which processors foresee; asking for them earlier was slower.
+// Rows of large arrays are asked for early: some processors do not foresee two or more rows that are read by turns.
 // Equal cells must not differ: integers, sortable keys, and floats if no column's first maximum is -0. For if the
 // maximum of a window is a zero, the first of its zeros in row-major order is also the first of its column.
 #pragma once
@@ -104,6 +104,12 @@ class Columns {
   V at(int64_t cell, int number, RangeOf<C, Kind>& range) const {
     return maxima<Watched>(range, number, [&](const C* row) { return load(row + cell); });
   }
+  // Asks for the cells that lie `beyond` what the taps from `tap` on read.
+  void fetch(int tap, int64_t beyond, int64_t cells) const {
+    constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(C));
+    for (; tap < count_; ++tap)
+      for (int64_t i = 0; i < cells; i += line) prefetch_line(row(tap) + beyond + i);
+  }
   // One column in every lane.
   V one(int64_t cell, RangeOf<C, Kind>& range) const {
     return maxima<Taps>(range, 0, [&](const C* row) { return splat(row[cell]); });
@@ -154,6 +160,8 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
   for (int64_t r = first; r < stop; ++r) {
     const Columns<C, Kind, Taps> columns(taps, count, r * run.from_step, change);
     C* const target = out + r * run.to_step;
+    if (run.ahead > 0 && (run.fresh > 0 || r + run.ahead < stop))
+      columns.fetch(run.fresh > 0 ? count - run.fresh : 0, run.ahead * run.from_step, run.cells);
     const auto single = [&](int64_t o) {
       const int64_t start = Stride * o - run.before, stop = start + Count < run.cells ? start + Count : run.cells;
       V best = padding;
