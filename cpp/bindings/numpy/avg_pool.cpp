@@ -83,7 +83,7 @@ class AvgPullback {
   bool keepdims_;
 };
 
-// The pullback of sums of magnitudes: it keeps a byte for the sign of each cell.
+// The pullback of sums of magnitudes: it keeps two bits for the sign of each cell.
 class SignPullback {
  public:
   SignPullback(std::string name, std::shared_ptr<const AveragePlan> plan, const ArrayView& input, Sizes output_shape,
@@ -94,11 +94,11 @@ class SignPullback {
         output_shape_(output_shape),
         dtype_(input.dtype),
         keepdims_(keepdims),
-        codes_(static_cast<std::uint8_t*>(memory_pool::take(static_cast<std::size_t>(input.count())))) {
-    if (!codes_) throw std::bad_alloc();
+        signs_(static_cast<std::uint8_t*>(memory_pool::take(sign_bytes(input.count())))) {
+    if (!signs_) throw std::bad_alloc();
   }
 
-  std::uint8_t* codes() const { return codes_.get(); }
+  std::uint8_t* signs() const { return signs_.get(); }
 
   nb::object operator()(nb::handle cotangent) const {
     const InputArray g =
@@ -108,7 +108,7 @@ class SignPullback {
     {
       const KernelScope scope;
       const int ndim = static_cast<int>(plan_->axes.size());
-      sum_signed(plan_->transpose.value(), codes_.get(), keepdims_ ? g.view : with_unit_axes(g.view, ndim), dx.view);
+      sum_signed(plan_->transpose.value(), signs_.get(), keepdims_ ? g.view : with_unit_axes(g.view, ndim), dx.view);
     }
     return std::move(dx.owner);
   }
@@ -119,7 +119,7 @@ class SignPullback {
   Sizes input_shape_, output_shape_;
   DType dtype_;
   bool keepdims_;
-  std::unique_ptr<std::uint8_t[], Winners::Return> codes_;
+  std::unique_ptr<std::uint8_t[], Winners::Return> signs_;
 };
 
 // The pullback of an average over the cells that are numbers: it keeps which these are, and the windows' divisors.
@@ -254,7 +254,7 @@ class AvgOperator {
         std::make_unique<SignPullback>(name_, call.plan, call.x.view, call.output.view.shape, keepdims_);
     {
       const KernelScope scope;
-      sum_magnitudes(call.plan->forward, call.x.view, spatial(call.output.view), pullback->codes());
+      sum_magnitudes(call.plan->forward, call.x.view, spatial(call.output.view), pullback->signs());
     }
     return nb::make_tuple(call.output.owner, std::move(pullback));
   }

@@ -8,9 +8,6 @@
 
 namespace halfulp {
 
-// Values that kernels may read or write past the end of a row of sums.
-inline constexpr Index kLineSlack = 64;
-
 // Lines that are finished together at most.
 inline constexpr Index kMostBatch = 4;
 
@@ -36,8 +33,9 @@ struct PreparedDivisor {
 
 // Neighbouring lines of one plane, and a range of their outputs.
 template <class T>
-struct LineTask {
+struct LineTask : AlongTask {
   const T* source;  // the plane
+  const T* signs;   // another plane, of whose signs its cells get some, in exact_signed
   T* out;
   const SumLine* lines;
   Index line_count;
@@ -55,8 +53,6 @@ struct LineTask {
   Index margin;         // sums before them
   Index reach;          // all sums of a row
   double zero_before, zero_after;  // in the margins; -0.0 changes no sum, whatever its sign
-  const SumSegment* segments;
-  Index segment_count;
   const OutputRange* padded;  // outputs with a padded zero that is not in a margin
   Index padded_count;
 
@@ -80,14 +76,13 @@ struct LineTask {
   double error;
   std::uint8_t* unsure;
 
-  Sums row, work, sums;         // scratch, for `batch` lines each
-  Index row_pitch, sums_pitch;  // from one of these to the next, row and work alike
-  Index batch;
-  // For sums that nothing may be lost of: those of `exact_batch` lines, of the rows that two lines share, and a row of
-  // negative zeros.
+  Sums row;     // as `work`
+  Index batch;  // rows of each kind of scratch
+  // For sums that nothing may be lost of: those of `exact_batch` lines, of the rows that two lines share, a row of
+  // negative zeros and a row of ones.
   double *exact, *kept;
   Index exact_batch;
-  const T* nothing;
+  const T *nothing, *positive;
   T* unused;  // room for the outputs of a line
   std::int32_t* undecided;
   T (*resolve)(double sum, double low, Index divisor);  // the exact quotient
@@ -102,8 +97,15 @@ template <class T>
 struct LineKernelsOf {
   LineContents (*sum_lines)(const LineTask<T>& task);
   LineContents (*sum_lanes)(const LineTask<T>& task);
+  // Lines of magnitudes, and of cells times signs, all exact; false if it cannot. Null for most types.
+  bool (*exact_sizes)(const LineTask<T>& task);
+  bool (*exact_signed)(const LineTask<T>& task);
   // The sum of n neighbours to out[0], and their magnitudes. Index 1: sum and low, whatever the type.
   MagnitudeRange (*sum_all[2])(const T* x, Index n, const Sums& out);
+  // The same for their absolute values.
+  MagnitudeRange (*sum_sizes[2])(const T* x, Index n, const Sums& out);
+  // And for x times the signs of others, none of which is NaN, with the magnitudes of x. Null for most types.
+  MagnitudeRange (*sum_with_signs)(const T* signs, const T* x, Index n, const Sums& out);
 };
 
 struct LineKernels {

@@ -2,10 +2,10 @@
 // signs afterwards, in scratch that stays in the second cache.
 #pragma once
 
-#include <cstring>
 #include <limits>
 #include <vector>
 
+#include "average/sign_kernels.hpp"
 #include "average/window_block.hpp"
 #include "average/window_layout.hpp"
 #include "base/row_kernels.hpp"
@@ -14,6 +14,9 @@
 #include "halfulp/memory_pool.hpp"
 
 namespace halfulp {
+
+// Cells of a block: they stay in the second cache; those of a block that is changed on the way stay in the first.
+inline constexpr Index kPlainBlock = Index{1} << 15, kChangedBlock = Index{1} << 13;
 
 // A run of memory, counted from the start of a plane.
 struct CellRun {
@@ -75,6 +78,21 @@ class ChangedRun {
   Index cells_ = 0;
 };
 
+// Something that may fail, and then is not done for a while: it would most likely fail again.
+class Attempts {
+ public:
+  template <class Attempt>
+  bool operator()(const Attempt& attempt) {
+    if (skipped_ > 0) return --skipped_, false;
+    const bool done = attempt();
+    skipped_ = done ? 0 : 16;
+    return done;
+  }
+
+ private:
+  Index skipped_ = 0;
+};
+
 // target = (source & keep) ^ flip, with the sign taken away or turned.
 template <class T>
 void change_signs(const T* source, T* target, Index cells, bool keep_sign, bool flip_sign) {
@@ -94,7 +112,8 @@ T quiet_nan() {
 // Sums of cells as they are.
 template <class T>
 struct PlainBlocks {
-  static constexpr bool kChanges = false, kStreams = true;
+  static constexpr bool kStreams = true;
+  static constexpr Index kBlock = kPlainBlock;
   struct Thread {
     Thread(const PlainBlocks&, const WindowLayout&) {}
     template <class Run>
@@ -104,24 +123,29 @@ struct PlainBlocks {
   };
 };
 
-// Sums of magnitudes; of `tangent` times the signs of x, if it is given; and the codes of the signs of x.
+// Sums of magnitudes; of `tangent` times the signs of x, if it is given; and the signs of x.
 template <class T>
 struct MagnitudeBlocks {
-  static constexpr bool kChanges = true, kStreams = true;
+  static constexpr bool kStreams = true;
+  static constexpr Index kBlock = kChangedBlock;
   const T* x;
   const T* out;
   const T* tangent = nullptr;
   T* out_tangent = nullptr;
-  std::uint8_t* codes = nullptr;
+  Index cells = 0;  // of x
+  SignBits signs{};
 
-  static void encode(const T* x, std::uint8_t* codes, Index cells) {
-    select_row_kernels().sign_codes(x, codes, cells, sizeof(T), format_of<T>::infinity);
+  // The signs of cells [begin, end): all words that begin there, so that no other thread writes them.
+  void encode(Index begin, Index end) const {
+    const auto word = [&](Index cell) { return (cell + kSignWord - 1) / kSignWord * kSignWord; };
+    const Index first = word(begin), last = std::min(word(end), cells);
+    if (first < last) select_sign_kernels().encode(x, first, last, sizeof(T), format_of<T>::infinity, signs);
   }
 
   class Thread {
    public:
     Thread(const MagnitudeBlocks& shared, const WindowLayout& layout) : shared_(shared), layout_(layout) {
-      if (shared.codes == nullptr) return;
+      if (shared.signs.negative == nullptr) return;
       slab_ = slab_of(layout, layout.in_strides, [](const SumAxis& axis) { return axis.sources; });
       const SumAxis& axis = *layout.axes.front();
       owned_.assign(axis.first.size() + 1, axis.sources);
@@ -133,22 +157,25 @@ struct MagnitudeBlocks {
     template <class Run>
     void block(const T* source, T* target, const BlockRange& range, const Run& run) {
       const CellRun cells = cells_of(layout_, range);
-      run(magnitudes_.of(source, cells, [](const T* from, T* to, Index n) { change_signs(from, to, n, false, false); }),
-          target);
-      if (shared_.codes != nullptr && slab_ > 0 && range.last_begin == 0) {
+      const auto take = [](const T* from, T* to, Index n) { change_signs(from, to, n, false, false); };
+      const bool finite = sizes_([&] { return run.sizes(source, target); });
+      if (!finite) run(magnitudes_.of(source, cells, take), target);
+      if (shared_.signs.negative != nullptr && slab_ > 0 && range.last_begin == 0) {
         const Index first = owned_[static_cast<std::size_t>(range.first_begin)] * slab_;
         const Index stop = owned_[static_cast<std::size_t>(range.first_end)] * slab_;
-        encode(source + first, shared_.codes + (source - shared_.x) + first, stop - first);
+        shared_.encode(source - shared_.x + first, source - shared_.x + stop);
       }
       if (shared_.tangent == nullptr) return;
       const T* const along = shared_.tangent + (source - shared_.x);
+      T* const out = shared_.out_tangent + (target - shared_.out);
+      if (finite && with_signs_([&] { return run.with_signs(source, target, along, out); })) return;
       const auto change = [&](const T* from, T* to, Index n) {
         const T* const own = shared_.x + (from - shared_.tangent);
         if (!select_row_kernels().give_signs(own, from, to, n, sizeof(T), format_of<T>::infinity, true)) return;
         for (Index i = 0; i < n; ++i)
           if (std::isnan(to_float(own[i]))) to[i] = quiet_nan<T>();
       };
-      run(signed_.of(along, cells, change), shared_.out_tangent + (target - shared_.out));
+      run(signed_.of(along, cells, change), out);
     }
 
    private:
@@ -159,7 +186,8 @@ struct MagnitudeBlocks {
 
     const MagnitudeBlocks& shared_;
     const WindowLayout& layout_;
-    Index slab_ = 0;            // 0: the codes are left to the caller
+    Attempts sizes_, with_signs_;  // to change cells as they are read, not in scratch
+    Index slab_ = 0;            // 0: the signs are left to the caller
     std::vector<Index> owned_;  // the first index of the first axis whose cells an output encodes
     ChangedRun<T> magnitudes_, signed_;
   };
@@ -168,9 +196,10 @@ struct MagnitudeBlocks {
 // Sums of cotangents times the signs of the cells that they go to.
 template <class T>
 struct SignedBlocks {
-  static constexpr bool kChanges = false, kStreams = false;
+  static constexpr bool kStreams = false;
+  static constexpr Index kBlock = kChangedBlock;
   const SumPlan& plan;
-  const std::uint8_t* codes;
+  SignBits signs;
   T* out;
   Index plane_cells;
   bool stream;
@@ -179,12 +208,11 @@ struct SignedBlocks {
   // `at` is the place of the first cell.
   template <class Negated>
   void sign(Index at, const T* sums, T* to, Index n, const Negated& negated) const {
-    const int found = select_row_kernels().code_signs(codes + at, sums, to, n, sizeof(T));
-    if (found == 0) return;
+    if (!select_sign_kernels().decode(signs, at, sums, to, n, sizeof(T), stream)) return;
+    if (stream) select_stream_kernels().finish();  // before some are written once more
     for (Index i = 0; i < n; ++i) {
-      const std::uint8_t code = codes[at + i];
-      if (code == kNegativeCode && is_zero(sums[i])) to[i] = negated(i);
-      if ((code & kNanCode) != 0) to[i] = covered((at + i) % plane_cells) ? quiet_nan<T>() : T{};
+      if (signs.is_negative(at + i) && is_zero(sums[i])) to[i] = negated(i);
+      if (signs.is_nan(at + i)) to[i] = covered((at + i) % plane_cells) ? quiet_nan<T>() : T{};
     }
   }
 
@@ -204,7 +232,7 @@ struct SignedBlocks {
     template <class Run>
     void block(const T* source, T* target, const BlockRange& range, const Run& run) {
       const Index first = range.first_begin * slab_, cells = (range.first_end - range.first_begin) * slab_;
-      for (std::vector<T>* rows : {&sums_, &negated_, &stage_})
+      for (std::vector<T>* rows : {&sums_, &negated_})
         rows->resize(std::max(rows->size(), static_cast<std::size_t>(cells)));
       run(source, sums_.data() - first);
       bool pulled = false;
@@ -218,13 +246,10 @@ struct SignedBlocks {
       for (Index line = 0; line < lines; ++line) {
         const Index from = line * width_ + (whole ? 0 : range.last_begin);
         T* const to = target + first + from;
-        shared_.sign(to - shared_.out, sums_.data() + from, stage_.data(), n, [&](Index i) {
+        shared_.sign(to - shared_.out, sums_.data() + from, to, n, [&](Index i) {
           pull_negated();
           return negated_[static_cast<std::size_t>(from + i)];
         });
-        const Index bytes = n * static_cast<Index>(sizeof(T));
-        if (!shared_.stream) std::memcpy(to, stage_.data(), static_cast<std::size_t>(bytes));
-        else select_stream_kernels().copy(reinterpret_cast<char*>(stage_.data()), reinterpret_cast<char*>(to), bytes);
       }
     }
 
@@ -232,7 +257,7 @@ struct SignedBlocks {
     const SignedBlocks& shared_;
     const WindowLayout& layout_;
     Index slab_, width_;
-    std::vector<T> sums_, negated_, stage_;
+    std::vector<T> sums_, negated_;
     ChangedRun<T> turned_;
   };
 

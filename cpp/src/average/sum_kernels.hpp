@@ -20,6 +20,9 @@
 
 namespace halfulp {
 
+// Values that kernels may read or write past the end of a row of sums.
+inline constexpr Index kLineSlack = 64;
+
 struct Sums {
   double* sum = nullptr;
   double* low = nullptr;
@@ -74,11 +77,19 @@ struct MagnitudeRange {
   std::uint64_t largest = 0;
 };
 
+// Sums along rows of sums.
+struct AlongTask {
+  const SumSegment* segments;
+  Index segment_count;
+  Sums work, sums;              // scratch and results, for as many rows as are worked on together
+  Index row_pitch, sums_pitch;  // from one of these to the next
+};
+
 template <class Source>
 struct SourceKernels {
   MagnitudeRange (*scan)(const Source* x, Index n);
-  // out = the weighted sum of `count` >= 1 rows; weights may be null. Index 0: exact, 1: bounded.
-  void (*add_rows[2])(const Source* const* rows, const double* weights, Index count, Index n, const Sums& out);
+  // out = the weighted sum of `count` >= 1 rows, at offsets from x; weights may be null. Index 0: exact, 1: bounded.
+  void (*add_rows[2])(const Source* x, const Index* rows, const double* weights, Index count, Index n, const Sums& out);
   // out += entering - leaving, exactly.
   void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
 };
@@ -86,15 +97,11 @@ struct SourceKernels {
 struct SumKernels {
   SourceKernels<float> f32;
   SourceKernels<double> f64;
-  // By SumMode: the same for rows that are sums already, at offsets from `in`.
-  void (*add_sums[kSumModes])(const Sums& in, const Index* offsets, const double* weights, Index count, Index n,
+  // By SumMode: the same for rows that are sums already.
+  void (*add_sums[kSumModes])(const Sums& in, const Index* rows, const double* weights, Index count, Index n,
                               const Sums& out);
-  void (*slide_sums[kSumModes])(const Sums& leaving, const Sums& entering, Index n, const Sums& out);
-  // Sums along a row of `width` values; `work` has room for another.
-  void (*add_segment[kSumModes])(const Sums& in, Index width, const SumSegment& segment, const Sums& work,
-                                 const Sums& out);
-  // The same where every place of a row holds `lanes` neighbouring values.
-  void (*add_lane_segment[kSumModes])(const Sums& in, Index lanes, const SumSegment& segment, const Sums& out);
+  void (*slide_sums[2])(const Sums& leaving, const Sums& entering, Index n, const Sums& out);  // by type
+  void (*add_along[kSumModes])(const AlongTask& task, const Sums& in);
   void (*scale[kSumModes])(const Sums& values, const double* weights, Index lanes, Index n);
   // Rounds sums / divisor; the positions of undecided quotients go to `undecided`, their number is returned.
   Index (*finish_f16[2])(const Sums& in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
+
+#include "halfulp/avg_pool.hpp"
 
 namespace halfulp {
 namespace {
@@ -185,6 +188,14 @@ std::optional<SumPlan> average_transpose_plan(std::span<const Axis> axes, bool c
   // A negative divisor changes the sign of every term before the sum, which matters where the sum is zero.
   plan.divisor = divisor < 0 ? -divisor : divisor;
   plan.negated = divisor < 0;
+  return plan;
+}
+
+AveragePlan average_of(std::vector<Axis> axes, bool count_include_pad, Index divisor) {
+  AveragePlan plan;
+  plan.forward = average_plan(axes, count_include_pad, divisor);
+  plan.transpose = average_transpose_plan(axes, count_include_pad, divisor);
+  plan.axes = std::move(axes);
   return plan;
 }
 

@@ -31,11 +31,30 @@ bool WholePlanes<T>::suits(const SumPlan& plan) const {
 }
 
 template <class T>
-void WholePlanes<T>::run(const T* x, T& result) const {
+template <bool Sizes>
+void WholePlanes<T>::run_of(const T* x, T& result) const {
   double sum = 0.0, low = 0.0;
-  const MagnitudeRange found = kernels_.sum_all[0](x, cells_, {&sum, &low, nullptr});
+  const MagnitudeRange found = (Sizes ? kernels_.sum_sizes : kernels_.sum_all)[0](x, cells_, {&sum, &low, nullptr});
   const bool exact = range_.template exact<T>(found);
-  if (exact ? !quotient(sum, low, result) : !bounded_quotient(sum, found, result)) result = exact_mean(x);
+  if (exact ? !quotient(sum, low, result) : !bounded_quotient(sum, found, result)) result = exact_mean<Sizes>(x);
+}
+
+template <class T>
+void WholePlanes<T>::run(const T* x, T& result) const {
+  run_of<false>(x, result);
+}
+
+template <class T>
+void WholePlanes<T>::run_sizes(const T* x, T& result) const {
+  run_of<true>(x, result);
+}
+
+template <class T>
+bool WholePlanes<T>::run_signed(const T* x, const T* plane, T& result) const {
+  if (kernels_.sum_with_signs == nullptr) return false;
+  double sum = 0.0, low = 0.0;
+  const MagnitudeRange found = kernels_.sum_with_signs(x, plane, cells_, {&sum, &low, nullptr});
+  return range_.template exact<T>(found) ? quotient(sum, low, result) : bounded_quotient(sum, found, result);
 }
 
 // From an exact sum; see finish_exact and finish_f64_exact for why this is right.
@@ -67,21 +86,23 @@ bool WholePlanes<T>::bounded_quotient(double sum, const MagnitudeRange& range, T
 
 // Exponents that range too far for plain sums: in two parts, or cell by cell.
 template <class T>
+template <bool Sizes>
 T WholePlanes<T>::exact_mean(const T* x) const {
   poll_interrupts();
   double sum = 0.0, low = 0.0;
   typename ExactSums<T>::terms exact;
-  if (range_.template exact_pair<T>(kernels_.sum_all[1](x, cells_, {&sum, &low, nullptr}))) {
+  const auto sum_cells = (Sizes ? kernels_.sum_sizes : kernels_.sum_all)[1];
+  if (range_.template exact_pair<T>(sum_cells(x, cells_, {&sum, &low, nullptr}))) {
     exact.add(sum);
     if (low != 0.0) exact.add(low);
   } else {
     unsigned calls = 0;
     for (Index i = 0; i < cells_; ++i) {
       poll_interrupts_seldom(calls);
-      if constexpr (std::is_same_v<T, double>)
-        exact.add(x[i]);
-      else
-        exact.add(static_cast<double>(to_float(x[i])));
+      double cell = 0;
+      if constexpr (std::is_same_v<T, double>) cell = x[i];
+      else cell = static_cast<double>(to_float(x[i]));
+      exact.add(Sizes ? std::fabs(cell) : cell);
     }
   }
   return exact.template round_quotient<T>(divisor_);

@@ -48,6 +48,7 @@ typename WindowBlock<T>::Cells WindowBlock<T>::cells_of(const SumAxis& axis, Ind
 template <class T>
 Sums WindowBlock<T>::reserve(std::vector<double>& storage, Index n) const {
   const Index parts = 3;
+  n += kLineSlack;
   if (static_cast<Index>(storage.size()) < parts * n) storage.resize(static_cast<std::size_t>(parts * n));
   const bool low = std::is_same_v<T, double>;
   double* data = storage.data();
@@ -226,7 +227,9 @@ template <class T>
 void WindowBlock<T>::sum_source_rows(Index o) {
   const SumAxis& axis = *layout_.axes[0];
   const Index count = axis.count[static_cast<std::size_t>(o)], first = axis.first[static_cast<std::size_t>(o)];
-  row_pointers_.resize(static_cast<std::size_t>(count));
+  row_offsets_.resize(static_cast<std::size_t>(count));
+  for (Index r = 0; r < count; ++r)
+    row_offsets_[static_cast<std::size_t>(r)] = (first + r * axis.step - rows_.begin) * source_strides_[0];
   row_weights_.assign(axis.weights.empty() && !plan_.negated ? 0 : static_cast<std::size_t>(count),
                       plan_.negated ? -1.0 : 1.0);
   for (std::size_t r = 0; r < row_weights_.size() && !axis.weights.empty(); ++r)
@@ -234,38 +237,48 @@ void WindowBlock<T>::sum_source_rows(Index o) {
   const double* weights = row_weights_.empty() ? nullptr : row_weights_.data();
   Sums to = levels_[0] + margin_;
   for (const Index offset : slab_rows_) {
-    for (Index r = 0; r < count; ++r)
-      row_pointers_[static_cast<std::size_t>(r)] =
-          source_ + (first + r * axis.step - rows_.begin) * source_strides_[0] + offset;
-    source_kernels().add_rows[bounded_](row_pointers_.data(), weights, count, width_, to);
+    source_kernels().add_rows[bounded_](source_ + offset, row_offsets_.data(), weights, count, width_, to);
     to = to + reach_;
   }
 }
 
-// Moves the sums from window o - 1 to window o; false if they must start afresh.
+// Moves the sums of a level from window o - 1 to window o; false if they must start afresh. `step` is called with the
+// cells that leave and enter, in pairs, or -1.
 template <class T>
-bool WindowBlock<T>::slide_source_rows(Index o) {
-  const SumAxis& axis = *layout_.axes[0];
+template <class Step>
+bool WindowBlock<T>::slide(int level, Index o, Index first_output, const Step& step) const {
+  const SumAxis& axis = *layout_.axes[static_cast<std::size_t>(level)];
   const auto i = static_cast<std::size_t>(o);
-  if (!slide_allowed_ || o == outputs_range_.first_begin || !slides(0) || axis.count[i - 1] == 0) return false;
+  if (!slide_allowed_ || o == first_output || !slides(level) || axis.count[i - 1] == 0) return false;
   if ((axis.first[i] - axis.first[i - 1]) % axis.step != 0 || axis.first[i] < axis.first[i - 1]) return false;
   const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step,
               end = axis.first[i] + axis.count[i] * axis.step;
   if (end < old_end || axis.first[i] >= old_end) return false;
   Index leaving = axis.first[i - 1], entering = old_end;
-  while (leaving < axis.first[i] || entering < end) {
-    const bool leaves = leaving < axis.first[i], enters = entering < end;
+  for (; leaving < axis.first[i] || entering < end; leaving += axis.step, entering += axis.step)
+    step(leaving < axis.first[i] ? leaving : -1, entering < end ? entering : -1);
+  return true;
+}
+
+template <class T>
+bool WindowBlock<T>::slide_source_rows(Index o) {
+  return slide(0, o, outputs_range_.first_begin, [&](Index leaving, Index entering) {
     Sums to = levels_[0] + margin_;
     for (const Index offset : slab_rows_) {
       const Source* base = source_ + offset - rows_.begin * source_strides_[0];
-      source_kernels().slide(leaves ? base + leaving * source_strides_[0] : nullptr,
-                             enters ? base + entering * source_strides_[0] : nullptr, width_, to);
+      const auto row = [&](Index cell) { return cell < 0 ? nullptr : base + cell * source_strides_[0]; };
+      source_kernels().slide(row(leaving), row(entering), width_, to);
       to = to + reach_;
     }
-    leaving += axis.step;
-    entering += axis.step;
-  }
-  return true;
+  });
+}
+
+template <class T>
+bool WindowBlock<T>::slide_slabs(int level, Index o, const Sums& in, const Sums& out) {
+  return slide(level, o, 0, [&](Index leaving, Index entering) {
+    const auto row = [&](Index cell) { return cell < 0 ? Sums{} : in + cell * slab(level); };
+    kernels_.slide_sums[std::is_same_v<T, double>](row(leaving), row(entering), slab(level), out);
+  });
 }
 
 template <class T>
@@ -290,25 +303,6 @@ void WindowBlock<T>::level(int level, const Sums& in, const Position& at) {
     }
     this->level(level + 1, levels_[l], inner(at, level, o));
   }
-}
-
-template <class T>
-bool WindowBlock<T>::slide_slabs(int level, Index o, const Sums& in, const Sums& out) {
-  const SumAxis& axis = *layout_.axes[static_cast<std::size_t>(level)];
-  const auto i = static_cast<std::size_t>(o);
-  if (!slide_allowed_ || o == 0 || !slides(level) || axis.count[i - 1] == 0) return false;
-  if ((axis.first[i] - axis.first[i - 1]) % axis.step != 0 || axis.first[i] < axis.first[i - 1]) return false;
-  const Index old_end = axis.first[i - 1] + axis.count[i - 1] * axis.step,
-              end = axis.first[i] + axis.count[i] * axis.step;
-  if (end < old_end || axis.first[i] >= old_end) return false;
-  Index leaving = axis.first[i - 1], entering = old_end;
-  while (leaving < axis.first[i] || entering < end) {
-    kernels_.slide_sums[mode_base<T>](leaving < axis.first[i] ? in + leaving * slab(level) : Sums{},
-                                      entering < end ? in + entering * slab(level) : Sums{}, slab(level), out);
-    leaving += axis.step;
-    entering += axis.step;
-  }
-  return true;
 }
 
 template class WindowBlock<Float16>;

@@ -60,6 +60,8 @@ class WindowBlock {
 
   void first_level(T* out);
   void sum_source_rows(Index o);
+  template <class Step>
+  bool slide(int level, Index o, Index first_output, const Step& step) const;
   bool slide_source_rows(Index o);
   void level(int level, const Sums& in, const Position& at);
   bool slide_slabs(int level, Index o, const Sums& in, const Sums& out);
@@ -104,7 +106,6 @@ class WindowBlock {
   T* pending_out_ = nullptr;
   Index pending_ = 0, pending_divisor_ = 0, capacity_ = 0;
   bool line_padded_ = false;
-  std::vector<const Source*> row_pointers_;
   std::vector<double> row_weights_;
   std::vector<Index> row_offsets_;
   std::vector<SumSegment> segments_;  // of the last axis, within the block

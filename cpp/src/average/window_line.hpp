@@ -39,11 +39,15 @@ void WindowBlock<T>::sum_line(const Sums& in, bool empty) {
   const Sums out = sums_ + pending_;
   if (empty) return fill_zero(out, (end - begin) * lanes_);
   const int mode = mode_base<T> + bounded_;
-  for (const SumSegment& g : segments_) {
-    if (lanes_ == 1)
-      kernels_.add_segment[mode](in, reach_, g, work_, out);
-    else
-      kernels_.add_lane_segment[mode](in, lanes_, g, out);
+  const auto count = static_cast<Index>(segments_.size());
+  if (lanes_ == 1) kernels_.add_along[mode]({segments_.data(), count, work_, out, 0, 0}, in);
+  for (Index s = 0; s < count && lanes_ > 1; ++s) {
+    const SumSegment& g = segments_[static_cast<std::size_t>(s)];
+    row_offsets_.clear();
+    for (Index j = 0; j < g.count; ++j) row_offsets_.push_back(j * g.step * lanes_);
+    for (Index t = 0; t < g.length; ++t)
+      kernels_.add_sums[mode](in + (g.first + t * g.first_step) * lanes_, row_offsets_.data(), nullptr, g.count, lanes_,
+                              out + (g.output + t * g.output_step) * lanes_);
   }
   for (const SumRun& run : axis.runs) {
     const Index from = std::max(run.begin, begin), to = std::min(run.end, end);

@@ -167,12 +167,33 @@ bool LineWorker<T>::run(const T* in, T* out, const BlockRange& range) {
 }
 
 template <class T>
+bool LineWorker<T>::run_exact(Exact kernel, const T* in, T* out, const BlockRange& range) {
+  if (kernel == nullptr || !shared_.applies_ || shared_.layout_.lanes > 1) return false;
+  exact_ = kernel;
+  const bool done = run(in, out, range);
+  exact_ = nullptr;
+  return done;
+}
+
+template <class T>
+bool LineWorker<T>::run_sizes(const T* in, T* out, const BlockRange& range) {
+  return run_exact(kernels_.exact_sizes, in, out, range);
+}
+
+template <class T>
+bool LineWorker<T>::run_signed(const T* x, const T* in, T* out, const BlockRange& range) {
+  task_.signs = x;
+  return run_exact(kernels_.exact_signed, in, out, range);
+}
+
+template <class T>
 bool LineWorker<T>::run_lines(T* out, Index begin, Index end) {
   task_.out = out;
   task_.lines = shared_.lines_.data() + begin;
   task_.line_count = end - begin;
   task_.slides = shared_.slides_;
   task_.error = 0.0;
+  if (exact_ != nullptr) return exact_(task_);
   LineContents found = sum();
   if (found.negative_zero && shared_.range_.template exact<T>(found.range)) {
     // Sums that slide forget which zeros were negative.
@@ -224,7 +245,10 @@ bool LineWorker<T>::stream_lines(T* out, Index begin, Index end) {
   for (Index l = begin; l < end; l += step) {
     const Index stop = std::min(l + step, end);
     const Index offset = shared_.lines_[static_cast<std::size_t>(l)].out;
-    if (!run_lines(stage_.data() - offset, l, stop)) return false;
+    if (!run_lines(stage_.data() - offset, l, stop)) {
+      select_stream_kernels().finish();  // before what was streamed is written once more
+      return false;
+    }
     select_stream_kernels().copy(reinterpret_cast<const char*>(stage_.data()), reinterpret_cast<char*>(out + offset),
                                  (stop - l) * width * static_cast<Index>(sizeof(T)));
   }
@@ -359,6 +383,8 @@ void LineWorker<T>::reserve(Index sums) {
     task_.exact = free + task_.row_pitch;
     nothing_.assign(static_cast<std::size_t>(task_.width + kLineSlack), -0.0f);
     task_.nothing = nothing_.data();
+    positive_.assign(nothing_.size(), 1.0f);
+    task_.positive = positive_.data();
   }
   for (Index k = 0; k < task_.batch; ++k) {
     double* row = task_.row.sum + k * task_.row_pitch;

@@ -53,11 +53,16 @@ class LineWorker {
 
   // False if the sums are not exact: what was written is of no use.
   bool run(const T* in, T* out, const BlockRange& range);
+  // The same for sums of magnitudes, or of cells times the signs of x, which is not NaN; false for many windows too.
+  bool run_sizes(const T* in, T* out, const BlockRange& range);
+  bool run_signed(const T* x, const T* in, T* out, const BlockRange& range);
 
   // Outputs of the first axis that must be done again even so.
   const std::vector<Index>& unsure() const noexcept { return unsure_; }
 
  private:
+  using Exact = bool (*)(const LineTask<T>&);
+  bool run_exact(Exact kernel, const T* in, T* out, const BlockRange& range);
   bool run_bounded(const MagnitudeRange& found);
   bool run_lines(T* out, Index begin, Index end);
   bool stream_lines(T* out, Index begin, Index end);
@@ -73,12 +78,13 @@ class LineWorker {
   const WindowLines<T>& shared_;
   const LineKernelsOf<T>& kernels_;
   LineTask<T> task_{};
+  Exact exact_ = nullptr;  // what sums lines, if it is not kernels_.sum_lines
   BlockRange current_{-1, -1, -1, -1, -1};
   std::vector<SumSegment> segments_;
   std::vector<OutputRange> padded_;
   std::vector<typename LineTask<T>::Run> runs_;
   RowBuffer<double> scratch_;
-  std::vector<T> nothing_;
+  std::vector<T> nothing_, positive_;
   std::vector<std::int32_t> undecided_;
   std::vector<T> unused_;
   PreparedDivisor last_divisor_;

@@ -16,8 +16,6 @@
 namespace halfulp {
 namespace {
 
-constexpr Index kBlockSources = Index{1} << 15;  // sources of a block: they stay in the second cache
-constexpr Index kChangedSources = Index{1} << 11;  // of a block of changed cells, while the next are on their way
 constexpr Index kBlockWidth = Index{1} << 12;    // sources of a line, whose sums stay in the first cache
 constexpr Index kThreadSources = Index{1} << 15; // below this a second thread is not worth waking
 
@@ -60,6 +58,54 @@ Blocking blocking_of(const WindowLayout& layout, Index block_sources, Index bloc
   return b;
 }
 
+// The sum of a plane's cells, or of their magnitudes.
+template <class T>
+struct PlaneRun {
+  const WholePlanes<T>& planes;
+  void operator()(const T* x, T* result) const { planes.run(x, *result); }
+  bool sizes(const T* x, T* result) const {
+    planes.run_sizes(x, *result);
+    return true;
+  }
+  // The sum of t times the signs of x, if the sum of its magnitudes shows that no x is NaN; false if it cannot.
+  bool with_signs(const T* x, const T* sizes, const T* t, T* result) const {
+    return std::isfinite(static_cast<double>(to_float(*sizes))) && planes.run_signed(x, t, *result);
+  }
+};
+
+// The sums of a block, by lines if they can, or those of the magnitudes of its cells.
+template <class T>
+struct LinesRun {
+  const WindowLines<T>& lines;
+  LineWorker<T>& worker;
+  WindowBlock<T>& block;
+  EngineTally& tally;
+  const BlockRange& range;
+
+  void operator()(const T* source, T* target) const {
+    if (!lines.applies() || !worker.run(source, target, range)) {
+      tally.add(Engine::average_blocks);
+      return block.run(source, target, range);
+    }
+    tally.add(Engine::average_lines);
+    tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
+    for (const Index o : worker.unsure())
+      block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
+  }
+  // False if it cannot.
+  bool sizes(const T* source, T* target) const {
+    const bool done = worker.run_sizes(source, target, range);
+    if (done) tally.add(Engine::average_lines);
+    return done;
+  }
+  // The sums of t times the signs of x, whose magnitudes were summed; these are finite. False if it cannot.
+  bool with_signs(const T* x, const T*, const T* t, T* target) const {
+    const bool done = worker.run_signed(x, t, target, range);
+    if (done) tally.add(Engine::average_lines);
+    return done;
+  }
+};
+
 // Sums every block through what `work` does with its cells and sums.
 template <class T, class Work>
 void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in, T* out, const Work& work) {
@@ -75,7 +121,7 @@ void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in
       typename Work::Thread thread(work, layout);
       for (Index plane = begin; plane < end; ++plane)
         thread.block(in + layout.in_offset(plane), out + layout.out_offset(plane), {0, 1, 0, 1, 1},
-                     [&](const T* x, T* result) { planes.run(x, *result); });
+                     PlaneRun<T>{planes});
     });
     return;
   }
@@ -83,8 +129,8 @@ void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in
       Work::kStreams && std::max(sources, outputs) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
   const WindowLines<T> lines(plan, layout, stream);
   // Several lanes are summed window by window, which needs no row of sums.
-  const Index block_width = lines.applies() && layout.lanes > 1 ? kBlockSources : kBlockWidth;
-  const Blocking b = blocking_of(layout, Work::kChanges ? kChangedSources : kBlockSources, block_width);
+  const Index block_width = lines.applies() && layout.lanes > 1 ? kPlainBlock : kBlockWidth;
+  const Blocking b = blocking_of(layout, Work::kBlock, block_width);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
@@ -102,42 +148,38 @@ void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in
       const BlockRange range{first * b.first_step, std::min((first + 1) * b.first_step, first_outputs),
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
-      const auto run = [&](const T* source, T* target) {
-        if (!lines.applies() || !worker.run(source, target, range)) {
-          tally.add(Engine::average_blocks);
-          return block.run(source, target, range);
-        }
-        tally.add(Engine::average_lines);
-        tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
-        for (const Index o : worker.unsure())
-          block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
-      };
-      thread.block(in + layout.in_offset(plane) + lane, out + layout.out_offset(plane) + lane, range, run);
+      thread.block(in + layout.in_offset(plane) + lane, out + layout.out_offset(plane) + lane, range,
+                   LinesRun<T>{lines, worker, block, tally, range});
     }
   });
 }
 
-// Sums of magnitudes, with their codes or tangents.
+// Two rows of bits, each with what may be read past its end.
+Index bit_bytes(Index cells) { return ceil_div(cells, kSignWord) * (kSignWord / 8) + 8; }
+
+SignBits sign_bits(std::uint8_t* signs, Index cells) { return {signs, signs + bit_bytes(cells)}; }
+
+// Sums of magnitudes, with their signs or tangents.
 template <class T>
 void sum_magnitudes_of(const SumPlan& plan, const ArrayView& x, const ArrayView& out, MagnitudeBlocks<T> work) {
   const WindowLayout layout = window_layout(plan, x, out);
   work.x = x.as<const T>();
   work.out = out.as<const T>();
+  work.cells = x.count();
   if (out.count() > 0) sum_windows_of(plan, layout, work.x, out.as<T>(), work);
   const Index slab = slab_of(layout, layout.in_strides, [](const SumAxis& axis) { return axis.sources; });
-  if (work.codes == nullptr || (slab > 0 && out.count() > 0)) return;
-  parallel_for(x.count(), kThreadSources,
-               [&](Index begin, Index end) { work.encode(work.x + begin, work.codes + begin, end - begin); });
+  if (work.signs.negative == nullptr || (slab > 0 && out.count() > 0)) return;
+  parallel_for(x.count(), kThreadSources, [&](Index begin, Index end) { work.encode(begin, end); });
 }
 
 // The sums of g, which get signs; those of -g as well where the memory order of the axes leaves no blocks.
 template <class T>
-void sum_signed_of(const SumPlan& plan, const std::uint8_t* codes, const ArrayView& g, const ArrayView& dx) {
+void sum_signed_of(const SumPlan& plan, std::uint8_t* signs, const ArrayView& g, const ArrayView& dx) {
   const Index bytes = dx.count() * static_cast<Index>(sizeof(T));
   const WindowLayout layout = window_layout(plan, g, dx);
   Index cells = 1;
   for (const SumAxis& axis : plan.axes) cells *= axis.outputs();
-  const SignedBlocks<T> work{plan, codes, dx.as<T>(), cells, bytes >= kStreamBytes};
+  const SignedBlocks<T> work{plan, sign_bits(signs, dx.count()), dx.as<T>(), cells, bytes >= kStreamBytes};
   if (slab_of(layout, layout.out_strides, [](const SumAxis& axis) { return axis.outputs(); }) > 0)
     return sum_windows_of(plan, layout, g.as<const T>(), dx.as<T>(), work);
   std::vector<T> turned(static_cast<std::size_t>(g.count() + 8)), sums(static_cast<std::size_t>(dx.count())),
@@ -158,10 +200,12 @@ void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out)
   });
 }
 
-void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out, std::uint8_t* codes) {
+std::size_t sign_bytes(Index cells) { return static_cast<std::size_t>(2 * bit_bytes(cells)); }
+
+void sum_magnitudes(const SumPlan& plan, const ArrayView& in, const ArrayView& out, std::uint8_t* signs) {
   visit_float(in.dtype, [&](auto type) {
     MagnitudeBlocks<decltype(type)> work{};
-    work.codes = codes;
+    if (signs != nullptr) work.signs = sign_bits(signs, in.count());
     sum_magnitudes_of(plan, in, out, work);
   });
 }
@@ -177,9 +221,9 @@ void sum_magnitudes_jvp(const SumPlan& plan, const ArrayView& x, const ArrayView
   });
 }
 
-void sum_signed(const SumPlan& transpose, const std::uint8_t* codes, const ArrayView& g, const ArrayView& dx) {
+void sum_signed(const SumPlan& transpose, std::uint8_t* signs, const ArrayView& g, const ArrayView& dx) {
   if (dx.count() == 0) return;
-  visit_float(dx.dtype, [&](auto type) { sum_signed_of<decltype(type)>(transpose, codes, g, dx); });
+  visit_float(dx.dtype, [&](auto type) { sum_signed_of<decltype(type)>(transpose, signs, g, dx); });
 }
 
 }  // namespace halfulp

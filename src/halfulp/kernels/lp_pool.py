@@ -297,7 +297,7 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
 
 
 def _linear_vjp(op: Any, x: Array) -> tuple[Array, Callable[[Array], Array]]:
-    """p = 1: a byte for the sign of each cell."""
+    """p = 1: two bits for the sign of each cell."""
     value, transpose = _linear(op).magnitudes_vjp(np.ascontiguousarray(x))
     return value, transpose
 

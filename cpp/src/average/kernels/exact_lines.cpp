@@ -1,7 +1,8 @@
 // float32, windows of two or three neighbours two apart: sums in float64, of which the processor's inexact flag tells
 // that none was rounded. No magnitudes are taken, and what neighbouring lines share is added once. A batch of lines is
-// summed before any of it is divided, since quotients are rounded.
-#include "average/kernels/exact_lines.hpp"
+// summed before any of it is divided, since quotients are rounded. The same for magnitudes
+// and for cells times signs, taken as cells are read.
+#include "average/kernels/short_lines.hpp"
 
 #include "average/kernels/line_values.hpp"
 #include "simd/inexact.hpp"
@@ -10,13 +11,54 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
+enum class Terms { cells, sizes, with_signs };
+
+// A row of the source: its terms as float64.
+template <Terms Kind>
+struct Row {
+  const float* cells;
+
+  Row() = default;
+  Row(const LineTask<float>& task, Index offset) : cells(task.source + task.column + offset) {}
+  // A row that changes no sum, shifted.
+  static Row none(const LineTask<float>& task, Index shift) {
+    Row row;
+    row.cells = task.nothing + shift;
+    return row;
+  }
+  template <class V>
+  HALFULP_IN_LINE V at(Index i) const {
+    if constexpr (Kind == Terms::sizes) return magnitude(widened<V>(cells + i));
+    else return widened<V>(cells + i);
+  }
+};
+
+template <>
+struct Row<Terms::with_signs> {
+  const float *cells, *signs;
+
+  Row() = default;
+  Row(const LineTask<float>& task, Index offset)
+      : cells(task.source + task.column + offset), signs(task.signs + task.column + offset) {}
+  static Row none(const LineTask<float>& task, Index shift) {
+    Row row;
+    row.cells = task.nothing + shift;
+    row.signs = task.positive + shift;
+    return row;
+  }
+  template <class V>
+  HALFULP_IN_LINE V at(Index i) const {
+    return widened_with_sign<V>(signs + i, cells + i);
+  }
+};
+
 // The columns of a line as sums of its rows: those that it shares with the line before, whose sums were kept, `Rows`
 // of its own, and as many that it shares with the next one. Not Kept: its own only. Positions are those in a row of
 // sums: cells from `margin` to `limit`, zeros outside.
-template <int Rows, bool Kept>
+template <int Rows, bool Kept, Terms Kind>
 struct Columns {
-  const float* own[Rows];
-  const float* next[Rows];
+  Row<Kind> own[Rows];
+  Row<Kind> next[Rows];
   double* kept;
   Index margin, limit;
   double before, after;
@@ -28,17 +70,16 @@ struct Columns {
         limit(task.margin + task.width),
         before(task.zero_before),
         after(task.zero_after) {
-    const float* const source = task.source + task.column - task.margin;
     for (int r = 0; r < Rows; ++r) {
-      own[r] = source + rows[r];
-      next[r] = sharing ? source + rows[Rows + r] : task.nothing - task.margin;
+      own[r] = {task, rows[r] - task.margin};
+      next[r] = sharing ? Row<Kind>(task, rows[Rows + r] - task.margin) : Row<Kind>::none(task, -task.margin);
     }
   }
 
   template <class V>
-  static HALFULP_IN_LINE V sum(const float* const* rows, Index at) {
-    V v = widened<V>(rows[0] + at);
-    for (int r = 1; r < Rows; ++r) v += widened<V>(rows[r] + at);
+  static HALFULP_IN_LINE V sum(const Row<Kind>* rows, Index at) {
+    V v = rows[0].template at<V>(at);
+    for (int r = 1; r < Rows; ++r) v += rows[r].template at<V>(at);
     return v;
   }
 
@@ -60,8 +101,8 @@ struct Columns {
   HALFULP_IN_LINE void ask_ahead(Index at, Index n) const {
     for (Index i = at; i < at + n; i += 64 / static_cast<Index>(sizeof(float)))
       for (int r = 0; r < Rows; ++r) {
-        prefetch_ahead(own[r] + i);
-        if constexpr (Kept) prefetch_ahead(next[r] + i);
+        prefetch_ahead(own[r].cells + i);
+        if constexpr (Kept) prefetch_ahead(next[r].cells + i);
       }
   }
 
@@ -74,9 +115,9 @@ struct Columns {
   }
 };
 
-template <int Count, int Rows, bool Kept>
+template <int Count, int Rows, bool Kept, Terms Kind>
 HALFULP_APART void sum_line(const LineTask<float>& task, const Index* rows, bool sharing, double* to) {
-  const Columns<Rows, Kept> columns(task, rows, sharing), ends(task, rows, sharing);
+  const Columns<Rows, Kept, Kind> columns(task, rows, sharing), ends(task, rows, sharing);
   const SumSegment& g = task.segments[0];
   const Index start = g.first + (Count - 2), length = g.length;
   double* const out = to + g.output;
@@ -114,6 +155,7 @@ HALFULP_APART void sum_line(const LineTask<float>& task, const Index* rows, bool
     windows(t, ends.anywhere(start + 2 * t), ends.anywhere(start + 2 * t + kWide));
 }
 
+template <Terms Kind>
 class ExactLines {
  public:
   explicit ExactLines(const LineTask<float>& task)
@@ -169,7 +211,7 @@ class ExactLines {
 
   template <int Count, int Rows>
   bool sum_alone(const SumLine& line, double* to) const {
-    sum_line<Count, Rows, false>(task_, task_.rows + line.row, false, to);
+    sum_line<Count, Rows, false, Kind>(task_, task_.rows + line.row, false, to);
     return true;
   }
 
@@ -178,7 +220,7 @@ class ExactLines {
     const SumLine& line = task_.lines[l];
     const Index* const rows = task_.rows + line.row;
     if (line.shared == 0 || l != next_) keep<Rows>(line.shared == 0 ? nullptr : rows);
-    sum_line<3, Rows, true>(task_, rows + line.shared, line.row_count > line.shared + Rows, to);
+    sum_line<3, Rows, true, Kind>(task_, rows + line.shared, line.row_count > line.shared + Rows, to);
     next_ = l + 1;
     return true;
   }
@@ -190,7 +232,8 @@ class ExactLines {
     for_each_vector(task_.width, [&](auto tag, Index i) {
       using V = typename decltype(tag)::type;
       V v = all<V>(-0.0);
-      for (int r = 0; r < Rows && rows != nullptr; ++r) v += widened<V>(task_.source + task_.column + rows[r] + i);
+      for (int r = 0; r < Rows && rows != nullptr; ++r)
+        v += Row<Kind>(task_, rows[r]).template at<V>(i);
       put_part(kept + i, v);
     });
   }
@@ -245,8 +288,18 @@ class ExactLines {
 }  // namespace
 
 Index sum_exact_lines(const LineTask<float>& task) {
-  ExactLines lines(task);
+  ExactLines<Terms::cells> lines(task);
   return lines.apply() ? lines.run() : 0;
+}
+
+bool sum_exact_sizes(const LineTask<float>& task) {
+  ExactLines<Terms::sizes> lines(task);
+  return lines.apply() && lines.run() == task.line_count;
+}
+
+bool sum_exact_signed(const LineTask<float>& task) {
+  ExactLines<Terms::with_signs> lines(task);
+  return lines.apply() && lines.run() == task.line_count;
 }
 
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

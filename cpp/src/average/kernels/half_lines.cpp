@@ -1,6 +1,6 @@
 // float16 and bfloat16, windows of up to nine cells two apart: where all cells are multiples of one power of two, and
 // below 2^27 of these, their sums are integers of 32 bits, of which a vector holds twice as many as of float64.
-#include "average/kernels/half_lines.hpp"
+#include "average/kernels/short_lines.hpp"
 
 #include <cmath>
 
@@ -82,6 +82,12 @@ struct LineGroup {
   double inverse;  // of the divisor, in units
 };
 
+// The last row's cells of some columns as integers: the next line begins with that row.
+struct KeptColumns {
+  Ints first, second;
+};
+constexpr Index kMostKept = 64;
+
 // The rows of a line. Positions are those in a row of sums: cells from `margin` to `limit`, zeros outside.
 template <class T, int Rows>
 struct HalfRows {
@@ -92,19 +98,25 @@ struct HalfRows {
 
   HALFULP_IN_LINE Ints integers(const Singles& x) const { return __builtin_convertvector(x * scale, Ints); }
 
-  // Sums of the columns at, at + 2, ... and at + 1, at + 3, ...
-  HALFULP_IN_LINE void phases(Index at, Ints& even, Ints& odd) const {
+  HALFULP_IN_LINE KeptColumns columns(int row, Index at) const {
+    const T* const x = rows[row] + at;
+    if constexpr (kPairs) {
+      const Bits32 pairs = load(reinterpret_cast<const std::uint32_t*>(x));
+      return {integers(first_of_pairs(pairs)), integers(second_of_pairs(pairs))};
+    } else {
+      return {integers(load_singles(x)), integers(load_singles(x + kSingles))};
+    }
+  }
+
+  // Sums of the columns at, at + 2, ... and at + 1, at + 3, ... With `kept`, the last row goes there, and the first one
+  // comes from there if `begun`.
+  HALFULP_IN_LINE void phases(Index at, Ints& even, Ints& odd, KeptColumns* kept = nullptr, bool begun = false) const {
     Ints a{}, b{};
     for (int r = 0; r < Rows; ++r) {
-      const T* const x = rows[r] + at;
-      if constexpr (kPairs) {
-        const Bits32 pairs = load(reinterpret_cast<const std::uint32_t*>(x));
-        a += integers(first_of_pairs(pairs));
-        b += integers(second_of_pairs(pairs));
-      } else {
-        a += integers(load_singles(x));
-        b += integers(load_singles(x + kSingles));
-      }
+      const KeptColumns x = r == 0 && begun ? *kept : columns(r, at);
+      if (Rows > 1 && r == Rows - 1 && kept != nullptr) *kept = x;
+      a += x.first;
+      b += x.second;
     }
     const Singles x = reinterpret<Singles>(a), y = reinterpret<Singles>(b);  // whose shuffles are fewer
     even = kPairs ? a : reinterpret<Ints>(deinterleaved2<0>(x, y));
@@ -150,8 +162,14 @@ HALFULP_APART void run_group(const LineTask<T>& task, const LineGroup<T>& group)
   const Doubles inverse = all<Doubles>(g.inverse);
   HalfRows<T, Rows> rows{{}, task.margin, task.margin + task.width, splat(g.scale)};
   const Index room = (rows.limit - start) / 2, inside_end = room < g.end ? room : g.end;
+  // Lines two rows apart share a row.
+  KeptColumns kept[kMostKept];
+  const bool keeps = Rows == 3 && inside_end - g.begin <= (kMostKept - 1) * kSingles;
   for (Index l = 0; l < g.count; ++l) {
+    const T* const shared = l > 0 && keeps ? rows.rows[Rows - 1] : nullptr;
     for (int r = 0; r < Rows; ++r) rows.rows[r] = source + row_offsets[g.lines[l].row + r];
+    const bool begun = rows.rows[0] == shared;
+    KeptColumns* slot = kept;
     T* const out = outs + g.lines[l].out;
     Ints before{}, even, odd;
     if constexpr (Count == 3) before = rows.up_to(start + 2 * g.begin - 1);
@@ -168,10 +186,16 @@ HALFULP_APART void run_group(const LineTask<T>& task, const LineGroup<T>& group)
     };
     Index t = g.begin;
     if (start + 2 * t >= rows.margin) {
-      for (; t + kSingles <= inside_end; t += kSingles) {
-        rows.phases(start + 2 * t, even, odd);
-        put(out + t, windows());
-      }
+      const auto whole = [&](auto with) HALFULP_IN_LINE {
+        for (; t + kSingles <= inside_end; t += kSingles) {
+          if constexpr (with == 0) rows.phases(start + 2 * t, even, odd);
+          else rows.phases(start + 2 * t, even, odd, slot++, with == 2);
+          put(out + t, windows());
+        }
+      };
+      if (!keeps) whole(std::integral_constant<int, 0>{});
+      else if (begun) whole(std::integral_constant<int, 2>{});
+      else whole(std::integral_constant<int, 1>{});
       if (t < inside_end && inside_end - g.begin >= kSingles) {  // some once more, so that the last ones fill a vector
         t = inside_end - kSingles;
         if constexpr (Count == 3) before = rows.up_to(start + 2 * t - 1);

@@ -1,5 +1,4 @@
-// Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by line_kernels.cpp
-// only.
+// Sums along a row of sums: of neighbours, of windows one or two apart, of long windows. Included by kernels only.
 //
 // What becomes of the sums is up to a sink, which takes vectors of them: all, or the first `left` of them. Loops
 // copy their arguments: copies stay in registers, whatever a sink writes to. Arguments of several words are references,
@@ -152,10 +151,14 @@ void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& si
 }
 
 // f applied to the parts of sums.
-template <class V, class F>
-inline Single<V> by_parts(const Single<V>& a, const Single<V>& b, F f) { return {f(a.sum, b.sum)}; }
-template <class V, class F>
-inline Pair<V> by_parts(const Pair<V>& a, const Pair<V>& b, F f) { return {f(a.sum, b.sum), f(a.low, b.low)}; }
+template <class H, class F>
+inline H by_parts(const H& a, const H& b, F f) {
+  H v;
+  v.sum = f(a.sum, b.sum);
+  if constexpr (requires { v.low; }) v.low = f(a.low, b.low);
+  if constexpr (requires { v.bound; }) v.bound = f(a.bound, b.bound);
+  return v;
+}
 
 // Elements Start and on of vectors put together.
 template <int Start, class H>
@@ -264,9 +267,8 @@ HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool s
 // Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are
 // summed in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps
 // seven.
-template <class T, class Sink>
-void along_by_eights(const SumRows& rows, const LineTask<T>& task, const SumSegment& g, const Sink& sink) {
-  using H = HeldAs<T>;
+template <class H, class Sink>
+void along_by_eights(const SumRows& rows, const AlongTask& task, const SumSegment& g, const Sink& sink) {
   using First = void (*)(const SumRows&, Index, Index, const SumRows&, const SumRows&);
   static constexpr First neighbours[8] = {sum_neighbours<H, 0>, sum_neighbours<H, 1>, sum_neighbours<H, 2>,
                                           sum_neighbours<H, 3>, sum_neighbours<H, 4>, sum_neighbours<H, 5>,
@@ -348,14 +350,13 @@ bool alternate(const SumRows& rows, const SumSegment* segments, const Sink& sink
   const bool swapped = segments[1].output < segments[0].output;
   const SumSegment &a = segments[swapped ? 1 : 0], &b = segments[swapped ? 0 : 1];
   if (!alternate_outputs(a, b)) return false;
-  along_alternating<HeldAs<T>>(rows, a, b, sink);
+  along_alternating<T>(rows, a, b, sink);
   return true;
 }
 
 // Windows one or two apart; false if they are not.
-template <class T, class Sink>
-bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSegment& g, const Sink& sink) {
-  using H = HeldAs<T>;
+template <class H, class Sink>
+bool along_in_vectors(const AlongTask& task, const SumRows& rows, const SumSegment& g, const Sink& sink) {
   if (g.output_step == 1 && g.first_step == 1) {
     switch (g.count) {
       case 1: along_by_one<H, 1>(rows, g, sink); break;
@@ -363,7 +364,7 @@ bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSeg
       case 3: along_by_one<H, 3>(rows, g, sink); break;
       default:
         if (g.count < 8) along_by_one<H, 0>(rows, g, sink);
-        else along_by_eights(rows, task, g, sink);
+        else along_by_eights<H>(rows, task, g, sink);
     }
     return true;
   }
@@ -373,10 +374,10 @@ bool along_in_vectors(const LineTask<T>& task, const SumRows& rows, const SumSeg
 }
 
 // All outputs of the lines at once; false if their windows are of different kinds.
-template <class T, class Sink>
-bool along_at_once(const LineTask<T>& task, const SumRows& rows, const Sink& sink) {
-  if (task.segment_count == 2) return alternate<T>(rows, task.segments, sink);
-  return task.segment_count == 1 && along_in_vectors(task, rows, task.segments[0], sink);
+template <class H, class Sink>
+bool along_at_once(const AlongTask& task, const SumRows& rows, const Sink& sink) {
+  if (task.segment_count == 2) return alternate<H>(rows, task.segments, sink);
+  return task.segment_count == 1 && along_in_vectors<H>(task, rows, task.segments[0], sink);
 }
 
 // One window for all outputs.
@@ -400,8 +401,8 @@ void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
     Held<T, Doubles> lanes = get<T, Doubles>(in, at);
     Index j = kWide;
     for (; j + kWide <= g.count; j += kWide) lanes = plus(lanes, get<T, Doubles>(in, at + j));
-    double parts[2 * kWide];
-    const Sums stored{parts, parts + kWide, nullptr};
+    double parts[3 * kWide];
+    const Sums stored{parts, parts + kWide, parts + 2 * kWide};
     put(stored, 0, lanes);
     for (Index half = kWide / 2; half > 0; half /= 2)
       for (Index i = 0; i < half; ++i)
@@ -413,18 +414,18 @@ void along_apart(const Sums& in, const SumSegment& g, const Sums& out) {
 }
 
 // The sums of lines, to task.sums.
-template <class T>
-void along(const LineTask<T>& task, const SumRows& rows) {
-  const KeepSums<HeldAs<T>> keep{task.sums, task.sums_pitch};
-  if (along_at_once(task, rows, keep)) return;
+template <class H>
+void along(const AlongTask& task, const SumRows& rows) {
+  const KeepSums<H> keep{task.sums, task.sums_pitch};
+  if (along_at_once<H>(task, rows, keep)) return;
   for (Index s = 0; s < task.segment_count; ++s) {
     const SumSegment& g = task.segments[s];
-    if (along_in_vectors(task, rows, g, keep)) continue;
+    if (along_in_vectors<H>(task, rows, g, keep)) continue;
     for (Index k = 0; k < rows.count; ++k) {
       const Sums in = rows[k], out = task.sums + k * task.sums_pitch;
-      if (g.first_step == 0 && g.length > 1) along_repeated<HeldAs<T>>(in, g, out);
-      else if (g.count >= 2 * kWide && g.step == 1) along_apart<HeldAs<T>>(in, g, out);
-      else along_by_any<HeldAs<T>>(in, g, out);
+      if (g.first_step == 0 && g.length > 1) along_repeated<H>(in, g, out);
+      else if (g.count >= 2 * kWide && g.step == 1) along_apart<H>(in, g, out);
+      else along_by_any<H>(in, g, out);
     }
   }
 }

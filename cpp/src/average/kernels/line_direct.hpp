@@ -1,6 +1,6 @@
-// Two ways to make lines without a row of sums for each. Short windows two apart come straight from the source: columns
-// are added as they are needed. Where outputs of two kinds alternate, as in the transpose of the former, sums along a
-// row of the source serve all lines that it belongs to. Included by line_kernels.cpp only.
+// Two ways to make lines without a row of sums for each. Short windows two apart of float64 come straight from the
+// source: columns are added as they are needed. Where outputs of two kinds alternate, as in the transpose of the
+// former, sums along a row of the source serve all lines that it belongs to. Included by line_kernels.cpp only.
 #pragma once
 
 #include <bit>
@@ -10,16 +10,11 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-// How the cells of a window are added where nothing is known about them.
+// A row for itself.
 template <class T>
 struct PlainAddition {
   using Values = Held<T, Doubles>;
   HALFULP_IN_LINE Values one(const Doubles& x) const { return held<T, Doubles>(x); }
-  HALFULP_IN_LINE Values two(const Doubles& x, const Doubles& y) const { return both<T>(x, y); }
-  HALFULP_IN_LINE Values with(const Values& v, const Doubles& x) const { return plus(v, x); }
-  HALFULP_IN_LINE Values joined(const Values& v, const Values& w) const { return plus(v, w); }
-  HALFULP_IN_LINE Values lowered(const Values& v) const { return v; }
-  HALFULP_IN_LINE Values finished(const Values& v) const { return v; }
 };
 
 // float64 whose magnitudes are known: sums start at an anchor so large that they keep its exponent. Then what an
@@ -125,7 +120,7 @@ class SummedColumns {
     }
   }
 
-  __attribute__((noinline)) Values partly_inside(Index at) const {
+  HALFULP_APART Values partly_inside(Index at) const {
     using Bits = typename format_of<T>::bits_type;
     using Numbers = Vector<std::int64_t>;
     const Within<Bits> within(at - margin_, width_);
@@ -153,12 +148,12 @@ inline V shifted_in(const V& before, const V& v) {
 }
 
 // Windows two apart of Count = 2 or 3 neighbours. The first of three is the last of the window before.
-template <class T, int Count, int Rows, class Addition, class Line>
-__attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumLine& from, const Addition& add,
-                                             const Line& to) {
-  using Values = typename Addition::Values;
-  const Addition addition = add;
-  const SummedColumns<T, Rows, Addition> columns(task, task.rows + from.row, add),
+template <int Count, int Rows, class Line>
+HALFULP_APART void direct_by_two(const LineTask<double>& task, const SumLine& from, const AnchoredAddition& add,
+                                 const Line& to) {
+  using Values = AnchoredAddition::Values;
+  const AnchoredAddition addition = add;
+  const SummedColumns<double, Rows, AnchoredAddition> columns(task, task.rows + from.row, add),
       ends(task, task.rows + from.row, add);
   const Line line = to;
   const SumSegment& g = task.segments[0];
@@ -186,10 +181,9 @@ __attribute__((noinline)) void direct_by_two(const LineTask<T>& task, const SumL
 }
 
 // Lines of such windows, of up to three rows.
-template <class T>
 class DirectLines {
  public:
-  explicit DirectLines(const LineTask<T>& task) : task_(task) {
+  explicit DirectLines(const LineTask<double>& task) : task_(task) {
     const SumSegment& g = task.segments[0];
     const bool by_two = task.segment_count == 1 && g.output_step == 1 && g.first_step == 2 && g.step == 1;
     if (by_two && !task.slides && task.error == 0.0 && (g.count == 2 || g.count == 3)) count_ = g.count;
@@ -201,9 +195,7 @@ class DirectLines {
   }
 
   // Of all cells that lines have read so far.
-  void know(const MagnitudeLanes<T>& magnitudes) {
-    if constexpr (std::is_same_v<T, double>) anchor_.cover(magnitudes);
-  }
+  void know(const MagnitudeLanes<double>& magnitudes) { anchor_.cover(magnitudes); }
 
   template <class Line>
   void run(const SumLine& line, const Line& to) const {
@@ -215,18 +207,19 @@ class DirectLines {
  private:
   template <int Rows, class Line>
   void run_rows(const SumLine& line, const Line& to) const {
-    if (count_ == 2) direct_by_two<T, 2, Rows>(task_, line, addition(), to);
-    else direct_by_two<T, 3, Rows>(task_, line, addition(), to);
+    if (count_ == 2) direct_by_two<2, Rows>(task_, line, anchor_.addition(), to);
+    else direct_by_two<3, Rows>(task_, line, anchor_.addition(), to);
   }
 
-  auto addition() const {
-    if constexpr (std::is_same_v<T, double>) return anchor_.addition();
-    else return PlainAddition<T>{};
-  }
-
-  const LineTask<T>& task_;
+  const LineTask<double>& task_;
   Index count_ = 0;
   Anchor anchor_;
+};
+
+// The other types have none.
+struct NoDirectLines {
+  template <class Task>
+  explicit NoDirectLines(const Task&) {}
 };
 
 // A line that is not asked for.
@@ -244,7 +237,7 @@ struct Alternating {
 // Sums along one row of the source, which replace those along another one in `sums`: `together` gets their sums,
 // `alone` the new ones.
 template <class T, bool SumFirst, class Together, class Alone>
-__attribute__((noinline)) void expand_row(const LineTask<T>& task, Index row, const Alternating& g, const Sums& sums,
+HALFULP_APART void expand_row(const LineTask<T>& task, Index row, const Alternating& g, const Sums& sums,
                                           const Together& together, const Alone& alone) {
   using Values = Held<T, Doubles>;
   const SummedColumns<T, 1> columns(task, &row), ends(task, &row);

@@ -1,46 +1,14 @@
 // Lines of averages: rows added, sums along them, quotients. See line_kernels.hpp.
 #include "average/line_kernels.hpp"
 
-#include "average/kernels/exact_lines.hpp"
-#include "average/kernels/half_lines.hpp"
 #include "average/kernels/line_along.hpp"
 #include "average/kernels/line_direct.hpp"
 #include "average/kernels/line_values.hpp"
+#include "average/kernels/short_lines.hpp"
+#include "average/kernels/sum_rows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-// Adds `Count` rows to the row of sums, or starts it with them.
-template <class T, int Count, bool Start>
-void add_group(const T* source, const Index* rows, Index n, const Sums& out) {
-  const T* x[Count];
-  for (int r = 0; r < Count; ++r) x[r] = source + rows[r];
-  for_each_vector(n, [&](auto tag, Index i) {
-    using V = typename decltype(tag)::type;
-    Held<T, V> v;
-    if constexpr (Start)
-      v = held<T, V>(widened<V>(x[0] + i));
-    else
-      v = plus(get<T, V>(out, i), widened<V>(x[0] + i));
-    for (int r = 1; r < Count; ++r) v = plus(v, widened<V>(x[r] + i));
-    put(out, i, v);
-  });
-}
-
-template <class T>
-void add_rows(const T* source, const Index* rows, Index count, Index n, const Sums& out) {
-  switch (count) {
-    case 1: return add_group<T, 1, true>(source, rows, n, out);
-    case 2: return add_group<T, 2, true>(source, rows, n, out);
-    case 3: return add_group<T, 3, true>(source, rows, n, out);
-    default: add_group<T, 4, true>(source, rows, n, out);
-  }
-  Index r = 4;
-  for (; r + 4 <= count; r += 4) add_group<T, 4, false>(source, rows + r, n, out);
-  if (count - r == 1) add_group<T, 1, false>(source, rows + r, n, out);
-  if (count - r == 2) add_group<T, 2, false>(source, rows + r, n, out);
-  if (count - r == 3) add_group<T, 3, false>(source, rows + r, n, out);
-}
 
 // As many vectors of a row as have their sums in registers.
 inline constexpr int kStrip = kVectorBytes == 64 ? 7 : 3;
@@ -107,29 +75,6 @@ HALFULP_APART void add_in_step(const float* source, const Index* rows, Index n, 
   scan.set_lanes(magnitudes);
 }
 
-// Brings sum and low back to high and low part of their value, so that low stays small however long a slide goes on.
-template <class V>
-inline Single<V> renormalised(const Single<V>& a) {
-  return a;
-}
-template <class V>
-inline Pair<V> renormalised(const Pair<V>& a) {
-  return plus(Pair<V>{a.sum, a.sum - a.sum}, a.low);
-}
-
-// Adds one row and subtracts another.
-template <class T, bool Enters, bool Leaves>
-HALFULP_APART void slide_row(const Sums& from, const T* entering, const T* leaving, Index n, const Sums& to) {
-  const Sums in = from, out = to;
-  for_each_vector(n, [&](auto tag, Index i) {
-    using V = typename decltype(tag)::type;
-    Held<T, V> v = get<T, V>(in, i);
-    if constexpr (Enters) v = plus(v, widened<V>(entering + i));
-    if constexpr (Leaves) v = plus(v, V(-widened<V>(leaving + i)));
-    put(out, i, renormalised(v));
-  });
-}
-
 // A line's row of sums, from that of the line before.
 template <class T>
 void slide_rows(const Sums& before, const T* source, const Index* rows, const SumLine& line, Index n, const Sums& out) {
@@ -138,11 +83,8 @@ void slide_rows(const Sums& before, const T* source, const Index* rows, const Su
   const Index steps = line.leaving > line.entering ? line.leaving : line.entering;
   for (Index r = 0; r < steps; ++r) {
     const bool enters = r < line.entering, leaves = r < line.leaving;
-    const auto slide = !leaves  ? slide_row<T, true, false>
-                       : enters ? slide_row<T, true, true>
-                                : slide_row<T, false, true>;
-    slide(r == 0 ? before : out, enters ? source + entering[r] : nullptr, leaves ? source + leaving[r] : nullptr, n,
-          out);
+    slide<T>(r == 0 ? before : out, enters, enters ? source + entering[r] : nullptr, leaves,
+             leaves ? source + leaving[r] : nullptr, n, out);
   }
 }
 
@@ -261,22 +203,22 @@ class LineBatch {
   // From the rows of sums to the outputs.
   void finish() {
     const auto at_once = [&] {
-      return with_quotients([&](const auto& sink) { return along_at_once(task_, rows(), sink); });
+      return with_quotients([&](const auto& sink) { return along_at_once<HeldAs<T>>(task_, rows(), sink); });
     };
     if (count_ > 0 && task_.error > 0.0) {
       finish_bounded();
     } else if (count_ > 0 && (!alone() || !at_once())) {
-      along(task_, rows());
+      along<HeldAs<T>>(task_, rows());
       for (Index k = 0; k < count_; ++k) divide_line(k);
     }
     count_ = 0;
   }
 
   // A line for itself, straight from the source.
-  void run(const DirectLines<T>& direct, const SumLine& line, T* out) {
+  void run(const DirectLines& direct, const SumLine& line, T* out) {
     start(line, out);
     if (alone()) return with_quotients([&](const auto& sink) { direct.run(line, sink.line(0)); });
-    direct.run(line, KeepSums<HeldAs<T>>{task_.sums, task_.sums_pitch}.line(0));
+    direct.run(line, KeepSums<T>{task_.sums, task_.sums_pitch}.line(0));
     divide_line(0);
   }
 
@@ -323,8 +265,8 @@ class LineBatch {
         const SumDivisor& d = divisor_for(0, run);
         return BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse};
       };
-      if (alone() && along_at_once(task_, rows(), quotients(task_.runs[0]))) return;
-      along(task_, rows());
+      if (alone() && along_at_once<HeldAs<T>>(task_, rows(), quotients(task_.runs[0]))) return;
+      along<HeldAs<T>>(task_, rows());
       for (Index k = 0; k < count_; ++k) {
         for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
           const BoundedQuotients<T> all_lines = quotients(run);
@@ -365,13 +307,11 @@ class LineBatch {
 
 template <class T>
 LineContents sum_lines(const LineTask<T>& task) {
-  // float64 is as quick where it is wide enough and float16 is converted by one instruction.
-  constexpr bool integers = sizeof(T) == 2 && !(std::is_same_v<T, Float16> && kVectorBytes == 64);
-  if constexpr (integers)
+  if constexpr (sizeof(T) == 2)
     if (LineContents contents; sum_half_lines(task, contents)) return contents;
   SlabScan<T> scan(task);
   LineBatch<T> batch(task);
-  DirectLines<T> direct(task);
+  std::conditional_t<std::is_same_v<T, double>, DirectLines, NoDirectLines> direct(task);
   ExpandedLines<T> expanded(task);
   const T* source = task.source + task.column;
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
@@ -392,7 +332,7 @@ LineContents sum_lines(const LineTask<T>& task) {
       if (task.error > 0.0) task.unsure[l] = task.unsure[l - 1];
       continue;
     }
-    if constexpr (!integers) {
+    if constexpr (std::is_same_v<T, double>) {
       if (direct.apply(line)) {
         scan.enter(line);
         direct.know(scan.magnitudes());
@@ -424,7 +364,7 @@ LineContents sum_lines(const LineTask<T>& task) {
       if (task.slides && l > 0 && line.leaving + line.entering > 0)
         slide_rows(task.row + before, source, task.rows, line, task.width, row);
       else
-        add_rows(source, task.rows + line.row, line.row_count, task.width, row);
+        add_rows<T>(source, task.rows + line.row, line.row_count, task.width, row);
     }
     // Sums that slide are used only if no cell is a negative zero; then none of them is one.
     if (line.padded && !task.slides) add_padded_zeros(row.sum, task.width);
@@ -580,9 +520,9 @@ LineContents sum_lanes(const LineTask<T>& task) {
 }
 
 // Eight vectors of partial sums, so that additions do not wait for each other; magnitudes are taken on the way. The
-// sums are held as those of H are.
-template <class T, class H>
-MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
+// sums are held as those of H are. term(tag, i) is what is summed of cell i.
+template <class T, class H, bool Ahead, class Term>
+HALFULP_IN_LINE inline MagnitudeRange sum_terms(const T* x, Index n, const Sums& out, const Term& term) {
   constexpr Index kParts = 8, kStep = kParts * kWide;
   using Lanes = MagnitudeLanes<T>;
   MagnitudeScan<T> scan;
@@ -592,16 +532,15 @@ MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
   Held<H, double> sum = held<H, double>(-0.0);
   Index i = 0;
   for (; i + kStep <= n; i += kStep) {
-    for (Index k = 0; k < kStep; k += Lanes::kWidth) {
-      prefetch_ahead(x + i + k);
-      magnitudes.take(x + i + k);
-    }
-    for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], widened<Doubles>(x + i + k * kWide));
+    if constexpr (Ahead)
+      for (Index k = 0; k < kStep; k += static_cast<Index>(64 / sizeof(T))) prefetch_ahead(x + i + k);
+    for (Index k = 0; k < kStep; k += Lanes::kWidth) magnitudes.take(x + i + k);
+    for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], term(Tag<Doubles>{}, i + k * kWide));
   }
   scan.set_lanes(magnitudes);
   scan.take(x + i, n - i);
-  for (; i + kWide <= n; i += kWide) parts[0] = plus(parts[0], widened<Doubles>(x + i));
-  for (; i < n; ++i) sum = plus(sum, widened<double>(x + i));
+  for (; i + kWide <= n; i += kWide) parts[0] = plus(parts[0], term(Tag<Doubles>{}, i));
+  for (; i < n; ++i) sum = plus(sum, term(Tag<double>{}, i));
   for (Index half = kParts / 2; half > 0; half /= 2)
     for (Index k = 0; k < half; ++k) parts[k] = plus(parts[k], parts[k + half]);
   double lanes[2 * kWide];
@@ -612,9 +551,36 @@ MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
   return scan.range();
 }
 
+// Sizes: the absolute values are summed.
+template <class T, class H, bool Sizes>
+MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
+  return sum_terms<T, H, false>(x, n, out, [x]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
+    if constexpr (Sizes) return magnitude(widened<V>(x + i));
+    else return widened<V>(x + i);
+  });
+}
+
+MagnitudeRange sum_with_signs(const float* signs, const float* x, Index n, const Sums& out) {
+  return sum_terms<float, float, true>(x, n, out, [=]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
+    return widened_with_sign<V>(signs + i, x + i);
+  });
+}
+
 template <class T>
 constexpr LineKernelsOf<T> kernels_of() {
-  return {sum_lines<T>, sum_lanes<T>, {sum_all<T, T>, sum_all<T, double>}};
+  LineKernelsOf<T> found{};
+  found.sum_lines = sum_lines<T>;
+  found.sum_lanes = sum_lanes<T>;
+  found.sum_all[0] = sum_all<T, T, false>;
+  found.sum_all[1] = sum_all<T, double, false>;
+  found.sum_sizes[0] = sum_all<T, T, true>;
+  found.sum_sizes[1] = sum_all<T, double, true>;
+  if constexpr (std::is_same_v<T, float>) {
+    found.exact_sizes = sum_exact_sizes;
+    found.exact_signed = sum_exact_signed;
+    found.sum_with_signs = sum_with_signs;
+  }
+  return found;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Vectors of sums: a float64 each, or a pair for float64, with what loads sources as float64, rounds and stores
-// quotients, and takes magnitudes. Written once for vectors and for single values, which serve the ends of rows.
+// Vectors of sums: a float64 each, or a pair for float64, perhaps with bounds on their errors. With what loads sources
+// as float64, rounds and stores quotients, and takes magnitudes. Written once for vectors and for single values, which
+// serve the ends of rows.
 #pragma once
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
+#include "simd/with_signs.hpp"
 
 // Loops have what they need in registers as long as none of it has an address.
 #define HALFULP_IN_LINE __attribute__((always_inline))
@@ -42,6 +44,15 @@ inline V widened(const T* x) {
     return widened_one(*x);
   else
     return load_doubles(x);
+}
+
+// A cell times the sign of another one that is not NaN; +0 if that is 0.
+template <class V>
+inline V widened_with_sign(const float* sign, const float* cell) {
+  if constexpr (std::is_same_v<V, double>)
+    return *sign == 0.0f ? 0.0 : *sign < 0.0f ? -widened_one(*cell) : widened_one(*cell);
+  else
+    return load_with_signs(sign, cell);
 }
 
 template <class T>
@@ -95,7 +106,7 @@ inline void for_each_slab_row(const LineTask<T>& task, Index first, Index end, F
       f(task.source + slab * task.slab_stride + task.slab_rows[r] + task.slab_column, task.slab_width);
 }
 
-// A sum of T while it is made.
+// A sum of T while it is made: in float64, or in two parts for float64. Bounded<T>: with an upper bound on its error.
 template <class V>
 struct Single {
   V sum;
@@ -104,31 +115,82 @@ template <class V>
 struct Pair {
   V sum, low;
 };
+template <class V>
+struct BoundedSingle {
+  V sum, bound;
+};
+template <class V>
+struct BoundedPair {
+  V sum, low, bound;
+};
+template <class T>
+struct Bounded;
 template <class T, class V>
-using Held = std::conditional_t<std::is_same_v<T, double>, Pair<V>, Single<V>>;
+struct HeldOf {
+  using type = Single<V>;
+};
+template <class V>
+struct HeldOf<double, V> {
+  using type = Pair<V>;
+};
+template <class T, class V>
+struct HeldOf<Bounded<T>, V> {
+  using type = std::conditional_t<std::is_same_v<T, double>, BoundedPair<V>, BoundedSingle<V>>;
+};
+template <class T, class V>
+using Held = typename HeldOf<T, V>::type;
 // One type for all whose sums are held alike: loops over sums alone are compiled once for them.
 template <class T>
 using HeldAs = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+template <class T>
+inline constexpr bool kHasLow = std::is_same_v<T, double> || std::is_same_v<T, Bounded<double>>;
+template <class T>
+inline constexpr bool kHasBound = std::is_same_v<T, Bounded<float>> || std::is_same_v<T, Bounded<double>>;
+
 template <class T, class V>
 inline Held<T, V> held(const V& x) {
-  if constexpr (std::is_same_v<T, double>)
-    return {x, all<V>(0.0)};
-  else
-    return {x};
+  Held<T, V> v{};
+  v.sum = x;
+  return v;
 }
 
+// a + b or a * b, and what that lost, exactly.
+template <class V>
+struct Rounded {
+  V value, lost;
+};
+template <class V>
+inline Rounded<V> added(const V& a, const V& b) {
+  const V s = a + b;
+  const V from_b = s - a;
+  return {s, (a - (s - from_b)) + (b - from_b)};
+}
+template <class V>
+inline Rounded<V> multiplied(const V& a, const V& b) {
+  const V p = a * b;
+  return {p, fused(a, b, -p)};
+}
+
+// What a sum cannot represent goes one part down: sum, low, bound.
 template <class V>
 inline Single<V> plus(const Single<V>& a, const Single<V>& b) {
   return {a.sum + b.sum};
 }
-// What `sum` loses is caught exactly and added to `low`.
 template <class V>
 inline Pair<V> plus(const Pair<V>& a, const Pair<V>& b) {
-  const V s = a.sum + b.sum;
-  const V from_b = s - a.sum;
-  const V lost = (a.sum - (s - from_b)) + (b.sum - from_b);
-  return {s, (a.low + b.low) + lost};
+  const Rounded<V> s = added(a.sum, b.sum);
+  return {s.value, (a.low + b.low) + s.lost};
+}
+template <class V>
+inline BoundedSingle<V> plus(const BoundedSingle<V>& a, const BoundedSingle<V>& b) {
+  const Rounded<V> s = added(a.sum, b.sum);
+  return {s.value, (a.bound + b.bound) + magnitude(s.lost)};
+}
+template <class V>
+inline BoundedPair<V> plus(const BoundedPair<V>& a, const BoundedPair<V>& b) {
+  const Rounded<V> s = added(a.sum, b.sum), lows = added(a.low, b.low), low = added(lows.value, s.lost);
+  return {s.value, low.value, (a.bound + b.bound) + (magnitude(lows.lost) + magnitude(low.lost))};
 }
 template <class V>
 inline Single<V> plus(const Single<V>& a, const V& x) {
@@ -136,21 +198,39 @@ inline Single<V> plus(const Single<V>& a, const V& x) {
 }
 template <class V>
 inline Pair<V> plus(const Pair<V>& a, const V& x) {
-  const V s = a.sum + x;
-  const V from_x = s - a.sum;
-  return {s, a.low + ((a.sum - (s - from_x)) + (x - from_x))};
+  const Rounded<V> s = added(a.sum, x);
+  return {s.value, a.low + s.lost};
+}
+template <class V>
+inline BoundedSingle<V> plus(const BoundedSingle<V>& a, const V& x) {
+  const Rounded<V> s = added(a.sum, x);
+  return {s.value, a.bound + magnitude(s.lost)};
+}
+template <class V>
+inline BoundedPair<V> plus(const BoundedPair<V>& a, const V& x) {
+  const Rounded<V> s = added(a.sum, x), low = added(a.low, s.lost);
+  return {s.value, low.value, a.bound + magnitude(low.lost)};
 }
 
-// The sum of the first two.
-template <class T, class V>
-inline Held<T, V> both(const V& a, const V& b) {
-  const V s = a + b;
-  if constexpr (std::is_same_v<T, double>) {
-    const V from_b = s - a;
-    return {s, (a - (s - from_b)) + (b - from_b)};
-  } else {
-    return {s};
-  }
+// Times an integer: a product's rounding error is a multiple of the last bit of a factor, so it is a double, exactly.
+template <class V>
+inline Single<V> times(const Single<V>& a, const V& weight) {
+  return {a.sum * weight};
+}
+template <class V>
+inline Pair<V> times(const Pair<V>& a, const V& weight) {
+  const Rounded<V> s = multiplied(a.sum, weight);
+  return {s.value, a.low * weight + s.lost};
+}
+template <class V>
+inline BoundedSingle<V> times(const BoundedSingle<V>& a, const V& weight) {
+  const Rounded<V> s = multiplied(a.sum, weight);
+  return {s.value, a.bound * magnitude(weight) + magnitude(s.lost)};
+}
+template <class V>
+inline BoundedPair<V> times(const BoundedPair<V>& a, const V& weight) {
+  const Rounded<V> s = multiplied(a.sum, weight), low = multiplied(a.low, weight), rest = added(low.value, s.lost);
+  return {s.value, rest.value, a.bound * magnitude(weight) + (magnitude(low.lost) + magnitude(rest.lost))};
 }
 
 template <class T, class V>
@@ -161,24 +241,22 @@ inline Held<T, V> get(const Sums& sums, Index i) {
     else
       return load(x + i);
   };
-  if constexpr (std::is_same_v<T, double>)
-    return {part(sums.sum), part(sums.low)};
-  else
-    return {part(sums.sum)};
+  Held<T, V> v;
+  v.sum = part(sums.sum);
+  if constexpr (kHasLow<T>) v.low = part(sums.low);
+  if constexpr (kHasBound<T>) v.bound = part(sums.bound);
+  return v;
 }
 
 template <class V>
 inline void put_part(double* x, const V& v) {
   std::memcpy(x, &v, sizeof v);
 }
-template <class V>
-inline void put(const Sums& sums, Index i, const Single<V>& v) {
+template <class H>
+inline void put(const Sums& sums, Index i, const H& v) {
   put_part(sums.sum + i, v.sum);
-}
-template <class V>
-inline void put(const Sums& sums, Index i, const Pair<V>& v) {
-  put_part(sums.sum + i, v.sum);
-  put_part(sums.low + i, v.low);
+  if constexpr (requires { v.low; }) put_part(sums.low + i, v.low);
+  if constexpr (requires { v.bound; }) put_part(sums.bound + i, v.bound);
 }
 
 // The magnitudes of what has passed, lane by lane.

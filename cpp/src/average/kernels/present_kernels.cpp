@@ -94,21 +94,12 @@ struct Total {
 
 template <int Rows, bool Sum>
 bool pairs_of(const float* const* rows, float* __restrict out, std::uint32_t* __restrict unsure, int64_t n) {
-  const float *a = rows[0], *b = rows[Rows > 1 ? 1 : 0], *c = rows[Rows > 2 ? 2 : 0], *d = rows[Rows > 2 ? 3 : 0];
   std::uint32_t any = 0;
   for (int64_t i = 0; i < n; ++i) {
     Total t;
-    t.add(a[2 * i]);
-    t.add(a[2 * i + 1]);
-    if constexpr (Rows > 1) {
-      t.add(b[2 * i]);
-      t.add(b[2 * i + 1]);
-    }
-    if constexpr (Rows > 2) {
-      t.add(c[2 * i]);
-      t.add(c[2 * i + 1]);
-      t.add(d[2 * i]);
-      t.add(d[2 * i + 1]);
+    for (int r = 0; r < Rows; ++r) {
+      t.add(rows[r][2 * i]);
+      t.add(rows[r][2 * i + 1]);
     }
     const double q = Sum ? t.sum : t.sum / t.count;  // the zero of no terms over no terms is NaN
     const double empty = q + (-0.0 / t.count);       // NaN for a sum of nothing

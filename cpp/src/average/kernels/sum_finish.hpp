@@ -2,7 +2,6 @@
 #pragma once
 
 #include "average/kernels/line_values.hpp"
-#include "average/kernels/sum_values.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
