@@ -29,6 +29,16 @@ struct ProductKernels {
   Matrix tall[kMaxPanelVectors];
   Index tall_rows[kMaxPanelVectors];
 
+  // Dense: c[r * stride + j] += sum_k weight[k * dense_rows + r] * panel[k * n + j] for r in [0, dense_rows),
+  // n = (index + 1) * width columns, at most dense_vectors * width. Both factors are read from one end to the other.
+  using Dense = void (*)(const S* weight, const S* panel, Index depth, S* c, Index stride, bool first);
+  Dense dense[kMaxPanelVectors];
+  Index dense_rows, dense_vectors;
+  // out[k * dense_rows + r] = line[r * pitch + k] for n values k
+  void (*fill_weights)(const S* line, Index pitch, Index n, S* out);
+  // Lines as parts of a panel: out[c * n + j] = line[c * pitch + j] for n = vectors * width columns.
+  void (*fill_panel)(const S* line, Index pitch, Index lines, Index vectors, S* out);
+
   // Stencil: c[m * stride + i] += sum_k weight[k * (index + 1) + m] * cells[offset[k] + i] for n values i (n is rounded
   // up to whole vectors), m in [0, index].
   using Stencil = void (*)(const S* cells, const Index* offset, const S* weight, Index depth, Index n, S* c,
@@ -113,6 +123,10 @@ struct ConvKernels {
   void (*sum_windows)(const double* cells, const Windows& windows, double* out);
   double (*sum_squares)(const double* x, Index n);
   double (*sum_magnitudes)(const double* x, Index n);
+  // n floats of each channel, `pitch` apart, as panels of the dense route, the last vector filled up with zeros:
+  // out[p * channels + c * width + j] = cells[c * pitch + p + j] for the panel of `width` positions from p on.
+  // Adds their squares to those of the positions, which are whole vectors.
+  void (*fill_panels)(const float* cells, Index pitch, Index channels, Index n, double* squares, double* out);
 };
 
 }  // namespace halfulp::conv

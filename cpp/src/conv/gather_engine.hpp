@@ -1,5 +1,6 @@
-// Gather products by tiles: stage a slab, sum products, accept or resolve, write. Two routes:
+// Gather products by tiles: stage a slab, sum products, accept or resolve, write. Three routes:
 // - matrix: output channels in vector lanes, source cells broadcast; for output channels that fill vectors;
+// - dense: positions in vector lanes, weights broadcast, for matrix products: the sums lie as the outputs do;
 // - stencil: positions in vector lanes, weights broadcast; for few output channels (depthwise, one output channel).
 #pragma once
 
@@ -62,6 +63,7 @@ struct GatherWorkspace {
   SlabPlan plan;
   Buffer<S, true> slab;
   Buffer<S> sums, turned;
+  Buffer<S, true> lines;  // channels on their way into the slab of the dense route
   Buffer<double> squares, partial[2], reach, floors;
   Buffer<std::byte> rounded;
   Buffer<std::uint8_t> bad;
@@ -126,6 +128,9 @@ class GatherEngine {
   SlabLayout find_cells(Workspace& work, std::size_t source, Index n, Index group, const Tile& tile, Index first,
                         Index count, const S*& cells);
   SlabLayout stage(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count, S* slab);
+  // gather_dense.hpp
+  void dense_task(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void stage_panels(Workspace& work, std::size_t source, Index n, Index group, Index first, Index count);
   // gather_stencil.hpp
   void stencil_sums(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
   void stencil_block(Workspace& work, const Chunk& chunk, const Tile& tile, const S* slab, Index first_k,
@@ -143,6 +148,7 @@ class GatherEngine {
   void mark_padding(Workspace& work, const Tile& tile);
   void find_runs(Workspace& work, const Tile& tile);
   void finish_matrix(Workspace& work, const Chunk& chunk, Index n, const Tile& tile);
+  void finish_rows(Workspace& work, const Chunk& chunk, Index n, const Tile& tile, S* high, Index stride);
   void turn_into_output(Workspace& work, const Chunk& chunk, Index n, Index positions);
   void finish_part(Workspace& work, const Part& part, S* high, S* low, const Tile& tile, const Margin* margin);
   void finish_fast(const Part& part, S* sums, const Outputs& out);
@@ -169,7 +175,8 @@ class GatherEngine {
   const ConvKernels& kernels_;
   const Index packed_bytes_;
   const ProductKernels<S>& products_;
-  const bool correct_, twofold_, stencil_, by_position_;  // by_position_: bounds for each position, not for the tile
+  const bool correct_, twofold_, stencil_, dense_;
+  const bool by_position_;  // bounds for each position, not for the tile
   const bool shallow_;
   const Index taps_, depth_;                          // depth_: products of an output, all sources together
   Index block_channels_, block_taps_;                 // a block: some channels with all taps, or some taps of one
@@ -210,6 +217,22 @@ inline bool prefers_stencil(const GatherProblem& problem, Index width) {
   return share(std::max<Index>(1, problem.gather.back().positions)) > share(std::max<Index>(1, problem.rows));
 }
 
+// Matrix products whose positions lie side by side and fill vectors about as well as the output channels do.
+template <class S>
+bool prefers_dense(const GatherProblem& problem, const ProductKernels<S>& products) {
+  if (problem.mode == Mode::twofold || problem.taps() != 1 || problem.variants != 1) return false;
+  if (problem.gather.size() != 1 || problem.gather.front().step != 1) return false;
+  for (const Source& source : problem.sources)
+    if (source.planes.spatial.back() != 1 && source.planes.channel == 1) return false;
+  const auto share = [](Index n, Index of) {
+    return static_cast<double>(n) / static_cast<double>(ceil_div(n, of) * of);
+  };
+  const Index positions = position_count(problem.gather);
+  return positions >= 2 * products.width && problem.rows >= products.dense_rows &&
+         share(positions, products.width) * share(problem.rows, products.dense_rows) >=
+             0.95 * share(positions, products.rows) * share(problem.rows, products.width);
+}
+
 template <class S>
 GatherEngine<S>::GatherEngine(const GatherProblem& problem, const ConvKernels& kernels, Index packed_bytes)
     : p_(problem),
@@ -220,6 +243,7 @@ GatherEngine<S>::GatherEngine(const GatherProblem& problem, const ConvKernels& k
       correct_(problem.mode != Mode::fast),
       twofold_(problem.mode == Mode::twofold),
       stencil_(prefers_stencil(problem, products_.width)),
+      dense_(!stencil_ && prefers_dense(problem, products_)),
       by_position_(problem.mode != Mode::fast && !stencil_),
       shallow_(is_shallow(problem)),
       taps_(problem.taps()),
@@ -269,4 +293,5 @@ bool GatherEngine<S>::next_batch() {
 #include "conv/gather_finish.hpp"
 #include "conv/gather_pack.hpp"
 #include "conv/gather_sums.hpp"
+#include "conv/gather_dense.hpp"
 #include "conv/gather_stencil.hpp"

@@ -184,7 +184,14 @@ void GatherEngine<S>::finish_matrix(Workspace& work, const Chunk& chunk, Index n
   for (Index plane = 0; plane < planes; ++plane)
     products_.transpose(work.sums.at_least(1) + plane * padded * work.stride, work.stride, positions, chunk.width,
                         turned + plane * chunk.width * stride, stride);
-  S* high = turned;
+  finish_rows(work, chunk, n, tile, turned, stride);
+}
+
+// Finishes sums that lie as the outputs do: `stride` from one output channel to the next.
+template <class S>
+void GatherEngine<S>::finish_rows(Workspace& work, const Chunk& chunk, Index n, const Tile& tile, S* high,
+                                  Index stride) {
+  const Index positions = tile.positions();
   for (Index i = chunk.begin; i < chunk.end; ++i) {
     const Panel& panel = panels_[static_cast<std::size_t>(i)];
     for (Index j = 0; j < panel.columns; ++j, high += stride) {

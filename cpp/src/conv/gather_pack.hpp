@@ -23,8 +23,8 @@ Index GatherEngine<S>::chunk_count(Index lane, Index most) const {
 
 template <class S>
 void GatherEngine<S>::make_panels() {
-  const Index lane = stencil_ ? 1 : products_.width;
-  const Index most = stencil_ ? kMaxStencilChannels : products_.vectors;
+  const Index lane = stencil_ ? 1 : dense_ ? products_.dense_rows : products_.width;
+  const Index most = stencil_ ? kMaxStencilChannels : dense_ ? 1 : products_.vectors;
   const Index lanes = ceil_div(p_.rows, lane);
   const Index chunks = chunk_count(lane, most);
   const auto share = [](Index n, Index parts, Index i) { return n / parts + (i < n % parts ? 1 : 0); };
@@ -62,7 +62,7 @@ void GatherEngine<S>::open_batch(Index begin) {
   pack_units_.clear();
   const Index last = chunks_[static_cast<std::size_t>(end - 1)].end;
   for (Index i = chunks_[static_cast<std::size_t>(begin)].begin; i < last; ++i) {
-    const Index width = panels_[static_cast<std::size_t>(i)].width, one = stencil_ ? width : products_.width;
+    const Index width = panels_[static_cast<std::size_t>(i)].width, one = stencil_ || dense_ ? width : products_.width;
     for (Index column = 0; column < width; column += one) pack_units_.push_back({i, column, one});
   }
   batch_begin_ = begin;
@@ -90,7 +90,8 @@ void GatherEngine<S>::pack_columns(Index number, Buffer<S>& lines) {
         load_filter(s, panel.group, panel.first + unit.column + j, k, n, line + j * pitch);
         measure_filter(line + j * pitch, n, sizes[j]);
       }
-      products_.transpose(line, pitch, unit.width, n, out + k * panel.width, panel.width);
+      if (dense_) products_.fill_weights(line, pitch, n, out + k * panel.width);
+      else products_.transpose(line, pitch, unit.width, n, out + k * panel.width, panel.width);
     }
     for (Index j = 0; j < columns; ++j) {
       const bool norm = by_position_ && !twofold_;

@@ -12,12 +12,13 @@ Index GatherEngine<S>::tile_size(Index chunks) const {
   const bool in_rows = taps_ == 1 && channels_inside(p_.sources.front().planes);
   // All channels of a tile at a time, if that leaves enough positions: its sums then stay in the nearest cache.
   const Index fitting = kTileBytes / (p_.channels * static_cast<Index>(sizeof(S))) / kMaxRows * kMaxRows;
-  const Index whole = taps_ == 1 && fitting >= kLeastTile ? std::min(fitting, kMatrixTile) : kMatrixTile;
+  const bool at_a_time = taps_ == 1 && fitting >= kLeastTile && !dense_;
+  const Index whole = at_a_time ? std::min(fitting, kMatrixTile) : kMatrixTile;
   const Index by_matrix = in_rows ? std::min(kRowTile, whole) : whole;
   const Index by_stencil = shallow_ ? kShallowTile : std::max(kStencilTile, by_lines);
   const Index largest = stencil_ ? by_stencil : by_matrix;
   const Index step = stencil_ ? 256 : products_.rows, least = stencil_ ? 256 : std::min<Index>(64, largest);
-  const Index rows = stencil_ ? 1 : products_.rows;  // positions that are computed together
+  const Index rows = stencil_ ? 1 : dense_ ? products_.width : products_.rows;  // positions that are computed together
   Index most = 0, least_time = 0;
   for (Index size = largest; size >= least; size -= step) {
     const Tiling tiling(p_.gather, size);
@@ -62,6 +63,8 @@ void GatherEngine<S>::run_task(Workspace& work, Index number) {
   if (stencil_) {
     stencil_sums(work, chunk, task.n, tile);
     finish_stencil(work, chunk, task.n, tile);
+  } else if (dense_) {
+    dense_task(work, chunk, task.n, tile);
   } else {
     matrix_sums(work, chunk, task.n, tile);
     finish_matrix(work, chunk, task.n, tile);

@@ -40,6 +40,48 @@ void add_squares(const double* x, Index n, double* sum) {
   for (Index i = 0; i < n; ++i) sum[i] += x[i] * x[i];
 }
 
+// Some channels of one panel, of which n positions exist.
+template <int Vectors>
+void fill_panel_of(const float* cells, Index pitch, Index channels, Index n, double* squares, double* out) {
+  constexpr Index width = Vectors * kWide;
+  float some[width] = {};
+  Doubles sums[Vectors];
+  for (int j = 0; j < Vectors; ++j) sums[j] = load(squares + j * kWide);
+  for (Index c = 0; c < channels; ++c, cells += pitch, out += width) {
+    const float* from = cells;
+    if (n < width) {
+      for (Index i = 0; i < n; ++i) some[i] = cells[i];
+      from = some;
+    }
+    for (int j = 0; j < Vectors; ++j) {
+      const Doubles x = load_doubles(from + j * kWide);
+      store(out + j * kWide, x);
+      sums[j] = multiply_add(x, x, sums[j]);
+    }
+  }
+  for (int j = 0; j < Vectors; ++j) store(squares + j * kWide, sums[j]);
+}
+
+// A few channels at a time: as many streams as the processor follows.
+void fill_panels(const float* cells, Index pitch, Index channels, Index n, double* squares, double* out) {
+  constexpr Index most = 8;
+  const Index vectors = (n + kWide - 1) / kWide, panels = (vectors + kVectors - 1) / kVectors;
+  for (Index c = 0; c < channels; c += most) {
+    const Index some = channels - c < most ? channels - c : most;
+    for (Index i = 0, p = 0; i < panels; ++i) {
+      const Index count = vectors / panels + (i < vectors % panels ? 1 : 0);
+      const auto fill = [&]<int Vectors>(std::integral_constant<int, Vectors>) {
+        fill_panel_of<Vectors>(cells + c * pitch + p, pitch, some, n - p, squares + p,
+                               out + p * channels + c * Vectors * kWide);
+      };
+      if (count == 1) fill(std::integral_constant<int, 1>{});
+      else if (count == 2) fill(std::integral_constant<int, 2>{});
+      else fill(std::integral_constant<int, 3>{});
+      p += count * kWide;
+    }
+  }
+}
+
 void add_magnitudes(const double* x, Index n, double* sum) {
   for (Index i = 0; i < n; ++i) sum[i] += x[i] < 0 ? -x[i] : x[i];
 }
@@ -131,7 +173,8 @@ const ConvKernels& conv_kernels() {
                                      largest_magnitude,
                                      sum_windows,
                                      sum_squares,
-                                     sum_magnitudes};
+                                     sum_magnitudes,
+                                     fill_panels};
   return table;
 }
 

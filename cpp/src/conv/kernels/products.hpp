@@ -79,6 +79,47 @@ void matrix(const typename Sum::Scalar* const* row, const Index* offset, const t
     for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, plane, first);
 }
 
+template <class Sum, int Rows, int Vectors>
+void dense(const typename Sum::Scalar* weight, const typename Sum::Scalar* panel, Index depth, typename Sum::Scalar* c,
+           Index stride, bool first) {
+  using S = typename Sum::Scalar;
+  using V = Vector<S>;
+  Sum sums[Rows][Vectors];
+  if (!first) {
+    constexpr int line = 64 / static_cast<int>(sizeof(S));
+    for (int r = 0; r < Rows; ++r)
+      for (int j = 0; j < Vectors * kWidth<V>; j += line) prefetch_line(c + r * stride + j);
+  }
+  for (Index k = 0; k < depth; ++k, panel += Vectors * kWidth<V>, weight += Rows) {
+    V columns[Vectors];
+    for (int j = 0; j < Vectors; ++j) columns[j] = load(panel + j * kWidth<V>);
+#pragma GCC unroll 8
+    for (int r = 0; r < Rows; ++r) {
+      const V w = filled<V>(weight[r]);
+#pragma GCC unroll 8
+      for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(w, columns[j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 8
+    for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, 0, first);
+}
+
+template <class S>
+void fill_weights(const S* __restrict line, Index pitch, Index n, S* __restrict out) {
+  constexpr int rows = kRows<kVectors>;
+  for (Index k = 0; k < n; ++k)
+    for (int r = 0; r < rows; ++r) out[k * rows + r] = line[r * pitch + k];
+}
+
+template <class S>
+void fill_panel(const S* line, Index pitch, Index lines, Index vectors, S* out) {
+  constexpr Index width = kWidth<Vector<S>>;
+  for (Index c = 0; c < lines; ++c, line += pitch)
+    for (Index v = 0; v < vectors; ++v, out += width) store(out, load(line + v * width));
+}
+
 template <class Sum, int Channels, int Vectors>
 void stencil_block(const typename Sum::Scalar* cells, const Index* offset, const typename Sum::Scalar* weight,
                    Index depth, typename Sum::Scalar* c, Index stride, Index plane, bool first) {
@@ -207,6 +248,8 @@ constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
       table.matrix[Count - 1] = matrix<Sum, kRows<kVectors>, Count>;
       table.tall[Count - 1] = matrix<Sum, tall, Count>;
       table.tall_rows[Count - 1] = tall;
+      if constexpr (!std::is_same_v<Sum, TwofoldSum>)
+        table.dense[Count - 1] = dense<Sum, kRows<kVectors>, Count>;
     }
   };
   add(std::integral_constant<int, 1>{});
@@ -218,6 +261,10 @@ constexpr conv::ProductKernels<typename Sum::Scalar> product_kernels() {
   table.stencil[3] = stencil<Sum, 4>;
   table.dot = dot<Sum>;
   table.transpose = transpose<S>;
+  table.fill_panel = fill_panel<S>;
+  table.fill_weights = fill_weights<S>;
+  table.dense_rows = kRows<kVectors>;
+  table.dense_vectors = kVectors;
   table.finite = finite<S>;
   return table;
 }
