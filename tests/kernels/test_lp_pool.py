@@ -274,3 +274,16 @@ def test_planes_without_cells_have_the_norm_zero(p: int, dtype: type) -> None:
     for found in (op(x), *op.jvp((x,), (x,)), output):
         draw.assert_same_bits(found, zeros)
     assert pullback(zeros)[0].shape == x.shape
+
+
+@pytest.mark.parametrize("isa", _core.available_isas())
+def test_negative_zero_cotangents_of_the_smallest_floats(restore: None, isa: str) -> None:
+    """A product of a bound with the smallest float must not vanish: the sign of a zero would be taken for certain."""
+    _core.set_isa(isa)
+    op = hu.LpPool((2, 2), 2)
+    x = np.array([[1, 2, -3, 0], [5, -1, 2, 4], [1, 0, 0, 0], [0, -1, 0, 0]], np.float32)[None, None]
+    x *= np.float32(2.0**-149)
+    g = np.full((1, 1, 2, 2), -0.0, np.float32)
+    (pulled,) = op.vjp(x)[1](g)
+    (expected,) = hu.spec.vjp(op, (x,), g)
+    draw.assert_same_bits(pulled, expected)

@@ -16,8 +16,8 @@ namespace halfulp::norms {
 namespace {
 
 constexpr double kUnit = 0x1p-53;
-// An end of an interval about 0 has a sign then.
-constexpr double kLeastBound = 0x1p-1000;
+// An end of an interval about 0 has a sign then, also after a product with the smallest float.
+constexpr double kLeastBound = 0x1p-800;
 
 double largest(std::uint32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); }
 
@@ -65,7 +65,7 @@ class Rows {
     padded_ = places <= 4 * axis.size + 4096;  // else far more zeros than cells
     margin_ = padded_ ? axis.before : 0;
     first_ = padded_length<double>(margin_);  // at a cache line
-    length_ = first_ + (padded_ ? places - margin_ : axis.size);
+    length_ = first_ + (padded_ ? places - margin_ : axis.size) + 1;  // one more, which windows two apart read
   }
 
   Index rows() const noexcept { return rows_; }
@@ -252,9 +252,9 @@ std::optional<ShareTaps> taps_of(const PatchAxis& axis) {
 
 class Cells : Rows {
  public:
-  Cells(std::span<const PatchAxis> axes, const ShareTaps& taps, const float* x, const float* g, float* out,
-        const Keeper& keep)
-      : Rows(axes), pass_(axes), taps_(taps), x_(x), g_(g), out_(out), keep_(keep) {
+  Cells(std::span<const PatchAxis> axes, Index planes, const ShareTaps& taps, const float* x, const float* g,
+        float* out, const Keeper& keep)
+      : Rows(axes), pass_(axes), planes_(planes), taps_(taps), x_(x), g_(g), out_(out), keep_(keep) {
     const PatchAxis& axis = axes.back();
     for (auto& columns : columns_) columns.assign(length_, 0.0);
     // Zeros before and after every row of shares, for cells in fewer windows.
@@ -285,6 +285,7 @@ class Cells : Rows {
     float* const out = out_ + p * plane_;
     const Index size = axes_.back().size, rows = plane_ / size;
     const bool good = find_shares(x, g);
+    const bool ahead = p + 1 < planes_ && plane_ * kCellBytes <= kAheadBytes;
     bool started = false;
     Gathered next = gather(0);
     for (Index first = 0; first < rows; first += stage_rows_) {
@@ -292,6 +293,7 @@ class Cells : Rows {
       for (Index row = first; row < stop; ++row) {
         float* const to = (keep_.streams() ? stage_.data() : out + first * size) + (row - first) * size;
         const Gathered now = next;
+        if (ahead) ask_for(x + plane_ + row * size, size);
         if (row + 1 < rows) next = gather(row + 1);
         if (good && now.shares != nullptr &&
             kernels_.cotangents(x + row * size, now.shares + lead_, taps_, now.bound, to, size))
@@ -352,9 +354,18 @@ class Cells : Rows {
     return {sums, bound};
   }
 
-  static constexpr Index kStageCells = 2048;
+  // The next plane's cells, into the second cache, while this one's come from there.
+  static void ask_for([[maybe_unused]] const float* cells, [[maybe_unused]] Index n) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (Index i = 0; i < n; i += 64 / kCellBytes) __builtin_prefetch(cells + i, 0, 2);
+#endif
+  }
+
+  static constexpr Index kStageCells = 2048, kCellBytes = sizeof(float);
+  static constexpr Index kAheadBytes = 1 << 18;  // of a plane that the second cache holds beside the present one
 
   Pass<float> pass_;
+  Index planes_;
   ShareTaps taps_;
   const float *x_, *g_;
   float* out_;
@@ -498,7 +509,7 @@ bool quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float
       keep.finish();
       return all.add(unsure);
     }
-    Cells work(axes, *taps, x, g, out, keep);
+    Cells work(axes, planes, *taps, x, g, out, keep);
     for (Index p = begin; p < end; ++p) work.plane(p);
     keep.finish();
     all.add(work.undecided);

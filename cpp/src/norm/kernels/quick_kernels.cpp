@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "norm/kernels/window_sums.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/ends.hpp"
+#include "simd/inverse_root.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -61,15 +63,6 @@ std::uint32_t sum_products(const float* const* x, const float* const* t, std::in
   return static_cast<std::uint32_t>(most);
 }
 
-// The sum of a window's columns.
-template <int Stride, int Count>
-inline double window_sum(const double* columns, std::int64_t dilation, std::int64_t i) {
-  double sum = columns[i * Stride];
-  if constexpr (Count > 1) sum += columns[i * Stride + dilation];
-  if constexpr (Count > 2) sum += columns[i * Stride + 2 * dilation];
-  return sum;
-}
-
 // Calls f with the kernel's stride and count, if they are known.
 template <class F>
 bool with_window(const RootRun& run, const F& f) {
@@ -108,11 +101,38 @@ bool window_tangents(const double* squares, const double* dots, const RootRun& r
   });
 }
 
+// The shares, and what shows that all are good. A sum of 0 has the share 0.
+class Shares {
+  using Bits = Vector<std::uint64_t>;
+
+ public:
+  template <bool Divided>
+  void put(double* out, const Doubles& sum, const Doubles& g) {
+    const Doubles quotient = Divided ? Doubles(g / roots(sum)) : Doubles(g * inverse_root(sum));
+    const Doubles share = reinterpret<Doubles>(reinterpret<Bits>(quotient) & reinterpret<Bits>(sum != Doubles{}));
+    largest_sum_ = max_first(largest_sum_, sum);
+    most_ = max_first(most_, magnitude(share));
+    total_ += share;
+    store(out, share);
+  }
+  // NaN if a sum is too large or a share is not finite.
+  double most() const {
+    const double total = sum_of_lanes(total_);
+    const bool good = total - total == 0 && largest_lane(largest_sum_) <= kMostRooted;
+    return good ? largest_lane(most_) : std::numeric_limits<double>::quiet_NaN();
+  }
+
+ private:
+  Doubles largest_sum_{}, most_{}, total_{};
+};
+
+// With a root and a division, from output i on; NaN if a share or square is not finite.
 template <int Stride, int Count>
-double shares_of(const double* squares, const RootRun& run, const float* g, double* __restrict shares) {
+double plain_shares(const double* squares, const RootRun& run, const float* g, double* __restrict shares,
+                    std::int64_t i) {
   std::int64_t most = 0;
   int bad = 0;
-  for (std::int64_t i = 0; i < run.outputs; ++i) {
+  for (; i < run.outputs; ++i) {
     const double sum = window_sum<Stride, Count>(squares, run.dilation, i);
     const double share = sum == 0 ? 0.0 : static_cast<double>(g[i]) / std::sqrt(sum);
     bad |= sum <= std::numeric_limits<double>::max() ? 0 : 1;
@@ -122,6 +142,25 @@ double shares_of(const double* squares, const RootRun& run, const float* g, doub
   }
   const double largest = std::bit_cast<double>(most);
   return bad == 0 && largest <= std::numeric_limits<double>::max() ? largest : std::numeric_limits<double>::quiet_NaN();
+}
+
+template <int Stride, int Count>
+double shares_of(const double* squares, const RootRun& run, const float* g, double* shares) {
+  // With an estimate and with a root and a division by turns, so that the units of both have work.
+  Shares quick;
+  const auto put = [&]<bool Divided>(std::int64_t i) {
+    quick.put<Divided>(shares + i, window_sums<Stride, Count>(squares, run.dilation, i), load_doubles(g + i));
+  };
+  std::int64_t i = 0;
+  for (; i + 2 * kWide <= run.outputs; i += 2 * kWide) {
+    put.template operator()<false>(i);
+    put.template operator()<true>(i + kWide);
+  }
+  for (; i + kWide <= run.outputs; i += kWide) put.template operator()<false>(i);
+  const double most = quick.most();
+  if (std::isnan(most)) return plain_shares<Stride, Count>(squares, run, g, shares, 0);
+  const double rest = plain_shares<Stride, Count>(squares, run, g, shares, i);
+  return rest <= most ? most : rest;
 }
 
 bool window_shares(const double* squares, const RootRun& run, const float* g, double* shares, double& most) {
