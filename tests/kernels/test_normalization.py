@@ -75,6 +75,29 @@ def test_the_kernels_have_the_bits_of_the_specification(op: Any, shape: Any, kin
 
 
 @every_type
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        (hu.LayerNorm((5,)), (0, 5)),
+        (hu.GroupNorm(2), (0, 4, 3)),
+        (hu.InstanceNorm(), (0, 3, 4)),
+        (hu.BatchNorm(True), (0, 3)),
+        (hu.BatchNorm(), (3, 2, 0)),
+    ],
+    ids=str,
+)
+def test_without_cells_cotangents_of_weight_and_bias_are_zeros(op: Any, shape: Any, weighted: bool, dtype: Any) -> None:
+    x, weight, bias, *given = inputs_of(op, shape, lambda s: np.ones(s, dtype))
+    inputs = (x, weight if weighted else None, bias, *given)
+    value, pullback = op.vjp(*inputs)
+    pulled, expected = pullback(x), hu.spec.vjp(op, inputs, x)
+    assert same(value, hu.spec.forward(op, *inputs))
+    assert all(same(a, b) for a, b in zip(pulled, expected, strict=True))
+    assert not any(pulled[2])
+
+
+@every_type
 @pytest.mark.parametrize("kind", ["normal", "equal", "special"])
 @pytest.mark.parametrize("factor", [1.0, 0.3, np.inf])
 @pytest.mark.parametrize(

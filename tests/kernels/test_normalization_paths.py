@@ -7,6 +7,7 @@ fixed cells here does. Every path in double is met on each instruction set: plan
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,70 @@ def test_softmax_in_double_has_the_bits_of_pairs(record: Any, shape: Any, dim: i
             assert same(op.jvp((x,), (g,))[1], tangent.astype(np.float32))
 
 
+def kept_sizes() -> Iterator[Any]:
+    """Inputs with and without exponentials that the value keeps: ends of vectors, ragged tiles, short rows."""
+    for length in (15, 16, 17, 31, 40, 70, 128, 1000):
+        yield (37, length), -1
+    for inner in (1, 7, 8, 15, 16, 17, 35):
+        yield (2, 20, inner), 1
+
+
+@pytest.mark.parametrize("record", [hu.Softmax, hu.LogSoftmax])
+def test_pullbacks_of_kept_exponentials_have_the_bits_of_tangents_and_pairs(record: Any, isa: str) -> None:
+    """A tangent of softmax is its cotangent, and computes its exponentials."""
+    rng = np.random.default_rng(12)
+    for shape, dim in kept_sizes():
+        op = record(dim)
+        normal = rng.standard_normal(shape)
+        far = np.where(rng.random(shape) < 0.3, normal - 150, normal)
+        masked = np.where(rng.random(shape) < 0.3, -np.inf, normal)
+        for x in (normal, far, masked, normal * 9):
+            x = x.astype(np.float32)
+            value, pull = op.vjp(x.copy())
+            assert same(value, op(x))
+            for g in cotangents(rng, shape):
+                found = pull(g)[0]
+                assert same(found, pull(g)[0])  # may be called again
+                if record is hu.Softmax:
+                    assert same(found, op.jvp((x,), (g,))[1])
+                else:
+                    exact = op.vjp(x.astype(np.float64))[1](g.astype(np.float64))[0]
+                    assert same(found, exact.astype(np.float32))
+
+
+def test_a_pullback_keeps_what_it_was_made_from(isa: str) -> None:
+    rng = np.random.default_rng(13)
+    for shape, dim in (((50, 128), -1), ((2, 60, 19), 1), ((40, 33), 0)):
+        for record in (hu.Softmax, hu.LogSoftmax):
+            x, g = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+            x.flat[::7], g.flat[::5] = 0.25, 0.0
+            value, pull = record(dim).vjp(x)
+            first = pull(g)[0]
+            equal = pull(np.ones(shape, np.float32))[0]  # undecided in double: the input itself is needed
+            x[...], value[...] = 7.0, 3.0
+            with ThreadPoolExecutor(4) as pool:
+                assert all(same(first, found[0]) for found in pool.map(pull, [g] * 8))
+            assert same(equal, pull(np.ones(shape, np.float32))[0])
+
+
+def test_rows_without_an_answer_are_nan_in_kept_pullbacks(isa: str) -> None:
+    rng = np.random.default_rng(14)
+    for shape, dim in (((6, 64), -1), ((64, 24), 0)):
+        for hard in (np.nan, np.inf, -np.inf):
+            x, g = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+            row: Any = (2, slice(None)) if dim == -1 else (slice(None), 2)
+            x[row] = hard if hard == -np.inf else np.where(np.arange(64) == 9, hard, x[row])
+            for record in (hu.Softmax, hu.LogSoftmax):
+                op = record(dim)
+                pull = op.vjp(x)[1]
+                found = pull(g)[0]
+                assert np.isnan(found[row]).all()
+                others = np.delete(found, 2, 0 if dim == -1 else 1)
+                assert np.isfinite(others).all()
+                g_bad = np.where(g == g[row][9], np.float32(hard), g)
+                assert np.isnan(pull(g_bad)[0][row]).all()
+
+
 def test_running_statistics_do_not_depend_on_the_layout(isa: str) -> None:
     rng = np.random.default_rng(7)
     x = (rng.standard_normal((6, 5, 9, 9)) + 4).astype(np.float32)
@@ -133,6 +198,24 @@ def test_running_statistics_do_not_depend_on_the_layout(isa: str) -> None:
     hu.batch_norm(x.astype(np.float64), wide_mean, wide_variance, training=True)
     results.append((wide_mean.astype(np.float32).tobytes(), wide_variance.astype(np.float32).tobytes()))
     assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0])
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1.0, 1e30])
+def test_layer_norm_of_any_size_without_epsilon(size: float, shift: float, isa: str) -> None:
+    """The scale of tiny rows is larger than any float32; rows far from zero need another pivot than the others."""
+    rng = np.random.default_rng(11)
+    x = ((rng.standard_normal((9, 140)) + shift * (np.arange(9)[:, None] % 3)) * size).astype(np.float32)
+    for weight in (np.ones(140, np.float32), rng.uniform(-0.99, 0.99, 140).astype(np.float32)):
+        bias = rng.standard_normal(140).astype(np.float32)
+        for op, shape in ((hu.LayerNorm((140,), eps=0.0), x.shape), (hu.BatchNorm(True, eps=0.0), (9, 140, 1))):
+            value, pullback = op.vjp(x.reshape(shape), weight, bias)
+            expected, wide_pullback = op.vjp(*wide([x.reshape(shape), weight, bias]))
+            assert same(value, expected.astype(np.float32))
+            g = rng.standard_normal(shape).astype(np.float32)
+            with np.errstate(over="ignore"):
+                expected_g = wide_pullback(g.astype(np.float64))[0].astype(np.float32)
+            assert same(pullback(g)[0], expected_g)
 
 
 def test_an_empty_batch_and_one_cell() -> None:

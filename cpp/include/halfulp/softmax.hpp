@@ -24,7 +24,14 @@ struct SoftmaxProblem {
   SoftmaxWork work = SoftmaxWork::value;
   const void *x = nullptr, *t = nullptr;  // t is the tangent or cotangent
   void* out = nullptr;
+  // Of softmax_kept_size() numbers: a value writes them, a cotangent of the same x reads them.
+  double* kept = nullptr;
+  void* copy = nullptr;  // if given, x is copied here on the way
 };
+
+// How many float64 a value can keep for pullbacks, so that these compute no exponentials: 0 if it keeps none. Only
+// float32 does, as long as rows are not short and all of it takes at most 64 MB.
+Index softmax_kept_size(const SoftmaxProblem& problem);
 
 // Fills problem.out and returns the flat positions that are undecided.
 std::vector<Index> softmax(const SoftmaxProblem& problem);

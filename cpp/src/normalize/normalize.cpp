@@ -1,5 +1,6 @@
 #include "halfulp/normalize.hpp"
 
+#include "base/row_buffer.hpp"
 #include "exact/round.hpp"
 #include "normalize/reports.hpp"
 
@@ -11,14 +12,14 @@ class WideWeights {
   explicit WideWeights(const NormProblem& p) {
     if (!p.per_cell) return;
     numbers_.resize(static_cast<std::size_t>(kWeightNumbers * p.inner));
-    floats_.resize(static_cast<std::size_t>(kWeightFloats * p.inner));
+    floats_.assign(kWeightFloats * padded_length<float>(p.inner), 0.0f);
     weights = select_norm_kernels().widen(p, numbers_.data(), floats_.data());
   }
   CellWeights weights;
 
  private:
   std::vector<double> numbers_;
-  std::vector<float> floats_;
+  RowBuffer<float> floats_;
 };
 
 // Undecided cotangents of weights once more in pairs of doubles; those that are left.

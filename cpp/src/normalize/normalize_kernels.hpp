@@ -18,9 +18,9 @@ struct CellWeights {
   const double *weight = nullptr, *bias = nullptr, *d_weight = nullptr, *d_bias = nullptr;
   double largest[4] = {1, 0, 0, 0};
   const float *float_weight = nullptr, *bias_shift[2] = {}, *bias_low[2] = {}, *bias_high[2] = {};
-  double grids[2] = {};
+  double grids[2] = {}, cell_errors[2] = {};
 };
-// Numbers and floats for every cell that they take.
+// Numbers and floats for every cell that they take; arrays of floats have padded lengths.
 constexpr Index kWeightNumbers = 4, kWeightFloats = 7;
 
 // Sums over the rows of every column, each an array: two in pairs of doubles, of two kinds of squares, and the largest
@@ -63,7 +63,7 @@ struct NormKernels {
   CellWeights (*widen)(const NormProblem& problem, double* numbers, float* floats);
 };
 
-constexpr Index kRowBlock = 8, kFormArrays = 8, kSumArrays = 8;
+constexpr Index kRowBlock = 8, kFormArrays = 11, kSumArrays = 8;
 
 // Arrays of columns hold whole vectors.
 constexpr Index padded_width(Index columns) { return (columns + 7) / 8 * 8; }

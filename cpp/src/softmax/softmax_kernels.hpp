@@ -18,6 +18,13 @@ constexpr Index kSoftmaxColumns = 16;
 // Numbers of scratch for every cell of a row, and 64 more: exponentials, a row in pairs of doubles, copies as floats.
 constexpr Index softmax_scratch(bool rows) { return rows ? 4 : 5 * kSoftmaxColumns / 2 + 4; }
 
+// What is kept of a row: its largest and its smallest number and the sum of its exponentials (NaN if double cannot be
+// trusted with it), in front of the exponentials, zeros up to whole vectors. What is kept of a tile: the same of
+// kSoftmaxColumns columns, side by side. All instruction sets have the same layout.
+constexpr Index kKeptHead = 8;
+constexpr Index kept_of_row(Index length) { return kKeptHead + (length + 7) / 8 * 8; }
+constexpr Index kept_of_tile(Index length) { return (3 + length) * kSoftmaxColumns; }
+
 struct SoftmaxKernels {
   // The rows [begin, end) of problem.inner == 1; see softmax_scratch.
   void (*rows)(const SoftmaxProblem& problem, Index begin, Index end, double* scratch, const SoftmaxReport& report);

@@ -104,6 +104,24 @@ void softmax_columns(std::mt19937& random) {
             rows_t[to] = t[from];
           });
           const std::size_t left = softmax(p).size();
+          if (const Index kept = softmax_kept_size(p); kept > 0 && work == SoftmaxWork::cotangent) {
+            std::vector<double> room(static_cast<std::size_t>(kept));
+            std::vector<float> value(x.size()), copy(x.size()), again(x.size());
+            SoftmaxProblem keeping = p;
+            keeping.work = SoftmaxWork::value;
+            keeping.t = nullptr;
+            keeping.out = value.data();
+            keeping.copy = copy.data();
+            keeping.kept = room.data();
+            softmax(keeping);
+            CHECK(copy == x);
+            SoftmaxProblem pulled = p;
+            pulled.x = copy.data();
+            pulled.out = again.data();
+            pulled.kept = room.data();
+            CHECK(softmax(pulled).size() == left);
+            CHECK(left > 0 || again == out);
+          }
           p.outer = outer * inner;
           p.inner = 1;
           p.x = rows.data();

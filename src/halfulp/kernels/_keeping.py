@@ -23,7 +23,12 @@ def kept(array: Array, order: Any = "K") -> Array:
     ...     kept(x) is x
     True
     """
-    return np.asarray(array, order=order) if getattr(_state, "lent", False) else array.copy(order)
+    return np.asarray(array, order=order) if is_lent() else array.copy(order)
+
+
+def is_lent() -> bool:
+    """Whether arrays are lent now."""
+    return getattr(_state, "lent", False)
 
 
 @contextmanager

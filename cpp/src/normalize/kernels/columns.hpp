@@ -192,6 +192,7 @@ struct LastForms {
   double *pivot = f, *across = f + padded, *along = f + 2 * padded, *constant = f + 3 * padded;
   double *across_error = f + 4 * padded, *along_error = f + 5 * padded, *constant_error = f + 6 * padded;
   double* bound = f + 7 * padded;
+  float* floats = reinterpret_cast<float*>(f + 8 * padded);  // of values: FloatForm, 6 arrays
 
   void fill() {
     for (Index j = 0; j < padded; ++j) put(j, j < p.groups ? form(j) : Form{}, j < p.groups);
@@ -208,9 +209,26 @@ struct LastForms {
     along_error[j] = good ? form.along_error : 0.0;
     constant_error[j] = good ? form.constant_error : std::numeric_limits<double>::infinity();
     bound[j] = constant_error[j];
+    put_floats(j, form, good && real);
     if (!good || !real || p.mean != nullptr) return;
     const double most = p.t == nullptr ? 0.0 : p.sums[j].most;
     bound[j] = enough(form.template error<Rule::both>(p.moments[j].largest, most, 0.0, 0.0, 0.0, 0.0));
+  }
+
+  // As for contiguous runs: cells are assumed to be within six standard deviations of a given mean.
+  void put_floats(Index j, const Form& form, bool good) {
+    if constexpr (FloatForm<Rule::value>::exists) {
+      if (p.work != NormWork::value) return;
+      FloatForm<Rule::value> own;
+      if (good) {
+        const double pivot_size = std::fabs(form.pivot);
+        const double c_most = p.mean != nullptr ? 2 * pivot_size + 6 / form.scale : p.moments[j].largest;
+        const double x_most = p.mean != nullptr ? pivot_size + 6 / form.scale : c_most + pivot_size;
+        const double error = form.template error<Rule::value>(c_most, 0.0, 0.0, 0.0, 0.0, 0.0);
+        own = FloatForm<Rule::value>(form, x_most, 0.0, CellWeights{}, error);
+      }
+      own.put(floats + j, padded);
+    }
   }
 
   Form form(Index j) const {
@@ -248,7 +266,7 @@ struct LastForms {
 
 template <bool with_cells, bool with_tangents>
 class LastRows {
-  static constexpr Index kTall = 32;
+  static constexpr Index kTall = 32, kShort = 8;
 
  public:
   LastRows(const NormProblem& p, const LastForms& f, const NormReport& report)
@@ -270,14 +288,27 @@ class LastRows {
     const float* const tangents = with_tangents ? tangents_.from(row, stop) : nullptr;
     const bool half = is_half(p_.dtype);
     float* const out = half ? results_.scratch() : static_cast<float*>(p_.out) + row * width;
+    constexpr bool floats = FloatForm<Rule::value>::exists && with_cells && !with_tangents;
+    if (floats && width >= kLanes<float>) float_columns(x, row, rows, out);
+    else columns(x, tangents, row, rows, 0, width, out);
+    if (half)
+      narrow_floats(p_.dtype, out, rows * width, p_.out, row * width,
+                    [&](Index i) { one(row * width + i, i % width); });
+  }
+
+  // Columns [first, end) in double.
+  __attribute__((noinline)) void columns(const float* x, const float* tangents, Index row, Index rows, Index first,
+                                         Index end, float* out) {
+    const Index width = p_.groups;
     double x_most = 0, t_most = 0;
     const bool given = p_.mean != nullptr;
     if (given) {  // nobody has looked at the cells yet
       if (with_cells) x_most = largest_magnitude(x, rows * width);
       if (with_tangents) t_most = largest_magnitude(tangents, rows * width);
-      if (!std::isfinite(x_most + t_most)) return check(row, stop, 0, width);
+      if (!std::isfinite(x_most + t_most)) return leave(row, rows, first, end - first, out);
     }
-    each_columns(width, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
+    each_columns(end - first, [&](Index column, const auto& read) HALFULP_INLINE_LAMBDA {
+      const Index j = first + column;
       const Doubles pivot = load(f_.pivot + j), across = load(f_.across + j), along = load(f_.along + j);
       const Doubles constant = load(f_.constant + j);
       Doubles bound = load(f_.bound + j);
@@ -301,14 +332,49 @@ class LastRows {
           ends.put_within(out + at, y, bound);
         else ends.put_first(out + at, Doubles(y - bound), Doubles(y + bound), read.count());
       }
-      if (!ends.differ()) return;
-      if (!half) return check(row, stop, j, read.count());
-      for (Index r = 0; r < rows; ++r)
-        for (Index i = 0; i < read.count(); ++i) out[r * width + j + i] = undecided_float(p_.dtype);
+      if (ends.differ()) leave(row, rows, j, read.count(), out);
     });
-    if (half)
-      narrow_floats(p_.dtype, out, rows * width, p_.out, row * width,
-                    [&](Index i) { one(row * width + i, i % width); });
+  }
+  // Values in float32 arithmetic, some rows of some columns at a time; these once more in double if one is undecided.
+  void float_columns(const float* x, Index row, Index rows, float* out) {
+    constexpr Index lanes = kLanes<float>;
+    constexpr int together = kVectorBytes == 64 ? 4 : 2;
+    const Index width = p_.groups;
+    for (Index r = 0; r < rows; r += kShort) {
+      const Index count = rows - r < kShort ? rows - r : kShort;
+      for (Index column = 0; column < width; column += lanes) {
+        const Index j = column + lanes <= width ? column : width - lanes;  // the last vector once more, up to the end
+        const FloatForm<Rule::value> form(f_.floats + j, f_.padded);
+        WordVector odd{}, beyond{};
+        Index i = 0;
+        for (; i + together <= count; i += together)
+          float_rows<together>(form, x, (r + i) * width + j, out, odd, beyond);
+        for (; i < count; ++i) float_rows<1>(form, x, (r + i) * width + j, out, odd, beyond);
+        if (any_bit(odd | form.exponents(beyond)))
+          columns(x + r * width, nullptr, row + r, count, j, j + lanes, out + r * width);
+      }
+    }
+  }
+  template <int count>
+  HALFULP_ALWAYS_INLINE void float_rows(const FloatForm<Rule::value>& form, const float* x, Index at, float* out,
+                                        WordVector& odd, WordVector& beyond) const {
+    const Index width = p_.groups;
+    FloatVector cells[count], none[count]{}, results[count];
+    const CellBias bias[count];
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) {
+      prefetch_line(x + at + (i + kTall) * width);
+      cells[i] = load(x + at + i * width);
+    }
+    form.template values<false>(cells, none, none, bias, results, odd, beyond);
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) store(out + at + i * width, results[i]);
+  }
+  // Cells that go on one by one.
+  void leave(Index row, Index rows, Index first, Index count, float* out) {
+    if (!is_half(p_.dtype)) return check(row, row + rows, first, count);
+    for (Index r = 0; r < rows; ++r)
+      for (Index i = 0; i < count; ++i) out[r * p_.groups + first + i] = undecided_float(p_.dtype);
   }
 
   __attribute__((noinline)) void check(Index row, Index stop, Index first, Index count) {

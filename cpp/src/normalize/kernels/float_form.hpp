@@ -52,19 +52,25 @@ inline double largest_number(const double* x, Index n) {
 }
 
 // Weights and biases of cells as floats, the biases split on two grids: normal forms of at most 8, and of at most 64,
-// which all groups of up to 4096 cells have. One error bound for all groups is part of the biases.
-constexpr double kNormalMost[2] = {8, 64}, kCellUnits = 20;
-inline void split_weights(CellWeights& weights, Index n, float* floats) {
+// which all groups of up to 4096 cells have. One error bound for all groups is part of the biases: two units more than
+// the largest first grid asks for, for the errors of the form in double.
+constexpr double kNormalMost[2] = {8, 64};
+inline double cell_error(double largest_weight, const Grid& first, const Grid& last) {
+  return 7 * last.unit() + 13 * largest_weight * first.unit();
+}
+inline void split_weights(CellWeights& weights, Index n, Index stride, float* floats) {
   for (Index i = 0; i < n; ++i) floats[i] = static_cast<float>(weights.weight[i]);
   weights.float_weight = floats;
   for (Index level = 0; level < 2; ++level) {
     const Grid grid(std::fmax(weights.largest[0] * kNormalMost[level], weights.largest[1]));
-    float *const shift = floats + (3 * level + 1) * n, *const lows = shift + n, *const highs = lows + n;
-    const double rounder = 1.5 * grid.top;
+    float *const shift = floats + (3 * level + 1) * stride, *const lows = shift + stride, *const highs = lows + stride;
+    Grid first;
+    first.top = 2 * kNormalMost[level];
+    const double rounder = 1.5 * grid.top, error = cell_error(weights.largest[0], first, grid) + 2 * grid.unit();
     for (Index i = 0; i < n; ++i) {
       const double high = grid.high(weights.bias[i]);
       shift[i] = static_cast<float>(rounder - high);
-      const double rest = weights.bias[i] - high, error = kCellUnits * grid.unit();
+      const double rest = weights.bias[i] - high;
       lows[i] = static_cast<float>(rest - error);
       highs[i] = static_cast<float>(rest + error);
     }
@@ -72,6 +78,7 @@ inline void split_weights(CellWeights& weights, Index n, float* floats) {
     weights.bias_low[level] = lows;
     weights.bias_high[level] = highs;
     weights.grids[level] = grid.top;
+    weights.cell_errors[level] = error;
   }
 }
 
@@ -98,8 +105,9 @@ class FloatForm {
     rounder_ = splat(grid.rounder());
     const double high = grid.high(b);
     shifted_ = splat(static_cast<float>(1.5 * grid.top - high));
-    // Smaller factors have no low part of full precision.
-    good_ = grid.good() && steep >= 0x1p-90 && (along == 0 || along >= 0x1p-90);
+    // Smaller factors have no low part of full precision, larger ones are no floats.
+    const auto fits = [](double size) { return size >= 0x1p-90 && size <= 0x1p126; };
+    good_ = grid.good() && fits(steep) && (along == 0 || fits(along));
     if constexpr (kCells) {
       const double normal = (x_most * steep + std::fabs(b)) * (1 + 0x1p-20);
       level_ = normal <= kNormalMost[0] ? 0 : 1;
@@ -108,7 +116,7 @@ class FloatForm {
       last_rounder_ = splat(last.rounder());
       low_ = splat(static_cast<float>(b - high));
       good_ &= normal <= kNormalMost[level_] && last.good();
-      good_ &= error + 7 * last.unit() + 13 * weights.largest[0] * grid.unit() <= kCellUnits * last.unit();
+      good_ &= error + cell_error(weights.largest[0], grid, last) <= weights.cell_errors[level_];
     } else {
       const double all = error + (kBoth ? 10 : 6) * grid.unit();
       high_end_ = splat(static_cast<float>((b - high) + all));
@@ -116,32 +124,73 @@ class FloatForm {
       good_ &= all < grid.top * 0x1p-30;
     }
   }
+  // The same for neighbouring columns, each with coefficients of its own: kColumnFloats arrays, `stride` apart.
+  static constexpr Index kColumnFloats = 6;
+  FloatForm(const float* columns, Index stride)
+      : rounder_(load(columns + 2 * stride)),
+        shifted_(load(columns + 3 * stride)),
+        low_end_(load(columns + 4 * stride)),
+        high_end_(load(columns + 5 * stride)) {
+    across_.high = load(columns);
+    across_.low = load(columns + stride);
+  }
+  // Of one column. A form that is not good has ends that never agree.
+  void put(float* column, Index stride) const {
+    const float none[kColumnFloats] = {0, 0, 1.5f, 1.5f, 0, std::numeric_limits<float>::quiet_NaN()};
+    const float own[kColumnFloats] = {across_.high[0], across_.low[0], rounder_[0],
+                                      shifted_[0],     low_end_[0],    high_end_[0]};
+    for (Index i = 0; i < kColumnFloats; ++i) column[i * stride] = good_ ? own[i] : none[i];
+  }
   bool good() const { return good_; }
   int level() const { return level_; }
 
-  // A vector of results, the high ends; ends that differ leave bits in `odd`. If the magnitudes of cells are not known,
-  // sums that leave the grid have another exponent, which is kept for exponents(); infinities and NaN, too.
-  template <bool known>
-  HALFULP_ALWAYS_INLINE FloatVector value(const FloatVector& x, const FloatVector& t, const FloatVector& w,
-                                          const CellBias& bias, WordVector& odd, WordVector& beyond) const {
-    FloatVector sum = multiply_add(x, across_.high, rounder_);
-    FloatVector low = rest(x, across_, FloatVector(rounder_ - sum));
-    if constexpr (!known) beyond |= reinterpret<WordVector>(sum) ^ reinterpret<WordVector>(rounder_);
-    if constexpr (kBoth) {
-      const FloatVector more = multiply_add(t, along_.high, sum);
-      low += rest(t, along_, FloatVector(sum - more));
-      sum = more;
-      if constexpr (!known) beyond |= reinterpret<WordVector>(sum) ^ reinterpret<WordVector>(rounder_);
-    }
-    FloatVector high = sum - shifted_;
+  // Some vectors of results, the high ends; ends that differ leave bits in `odd`. If the magnitudes of cells are not
+  // known, sums that leave the grid have another exponent, which is kept for exponents(); infinities and NaN, too. The
+  // steps of one vector wait for each other, so those of all are taken in turn.
+  template <bool known, int count>
+  HALFULP_ALWAYS_INLINE void values(const FloatVector (&x)[count], const FloatVector (&t)[count],
+                                    const FloatVector (&w)[count], const CellBias (&bias)[count],
+                                    FloatVector (&results)[count], WordVector& odd, WordVector& beyond) const {
+    FloatVector sum[count], low[count], less[count], product[count];
+    const auto each = [](const auto& step) HALFULP_INLINE_LAMBDA {
+#pragma GCC unroll 8
+      for (int j = 0; j < count; ++j) step(j);
+    };
+    const auto look = [&](int j) HALFULP_INLINE_LAMBDA {
+      if constexpr (!known) beyond |= reinterpret<WordVector>(sum[j]) ^ reinterpret<WordVector>(rounder_);
+    };
+    each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] = multiply_add(x[j], across_.high, rounder_); });
+    each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = rounder_ - sum[j]; });
+    each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(x[j], across_.high, low[j]); });
+    each(look);
     if constexpr (kCells) {
-      const FloatVector product = multiply_add(high, w, last_rounder_);
-      const FloatVector left = multiply_add(high, w, FloatVector(last_rounder_ - product));
-      low = multiply_add(FloatVector(low + low_), w, left);
-      high = product - bias.shift;
-      return round_ends(high, FloatVector(low + bias.low), FloatVector(low + bias.high), odd);
+      each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] -= shifted_; });
+      each([&](int j) HALFULP_INLINE_LAMBDA { product[j] = multiply_add(sum[j], w[j], last_rounder_); });
+      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(x[j], across_.low, low_); });
+      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] += less[j]; });
+      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = last_rounder_ - product[j]; });
+      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(sum[j], w[j], less[j]); });
+      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(low[j], w[j], less[j]); });
+      each([&](int j) HALFULP_INLINE_LAMBDA { product[j] -= bias[j].shift; });
+      each([&](int j) HALFULP_INLINE_LAMBDA {
+        results[j] = round_ends(product[j], FloatVector(low[j] + bias[j].low), FloatVector(low[j] + bias[j].high), odd);
+      });
+    } else {
+      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(x[j], across_.low, low[j]); });
+      if constexpr (kBoth) {
+        each([&](int j) HALFULP_INLINE_LAMBDA { product[j] = multiply_add(t[j], along_.high, sum[j]); });
+        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = sum[j] - product[j]; });
+        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(t[j], along_.high, less[j]); });
+        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(t[j], along_.low, less[j]); });
+        each([&](int j) HALFULP_INLINE_LAMBDA { low[j] += less[j]; });
+        each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] = product[j]; });
+        each(look);
+      }
+      each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] -= shifted_; });
+      each([&](int j) HALFULP_INLINE_LAMBDA {
+        results[j] = round_ends(sum[j], FloatVector(low[j] + low_end_), FloatVector(low[j] + high_end_), odd);
+      });
     }
-    return round_ends(high, FloatVector(low + low_end_), FloatVector(low + high_end_), odd);
   }
   static HALFULP_ALWAYS_INLINE WordVector exponents(const WordVector& beyond) { return beyond & 0xff800000u; }
 
@@ -151,10 +200,6 @@ class FloatForm {
     const FloatVector result = high + high_end;
     odd |= reinterpret<WordVector>(result) ^ reinterpret<WordVector>(FloatVector(high + low_end));
     return result;
-  }
-  // x a without its high part, which is given with the other sign.
-  static HALFULP_ALWAYS_INLINE FloatVector rest(const FloatVector& x, const FloatFactor& a, const FloatVector& minus) {
-    return multiply_add(x, a.low, multiply_add(x, a.high, minus));
   }
 
   FloatFactor across_, along_;

@@ -69,12 +69,13 @@ inline double run_pivot(const float* x, Index n) {
   return std::isfinite(mean) ? mean : number(x[0]);
 }
 
-__attribute__((noinline)) inline GroupMoments group_moments(const NormProblem& p, Index group) {
+// With a pivot of zero first if the mean is thought to be small, which saves the subtractions.
+__attribute__((noinline)) inline GroupMoments group_moments(const NormProblem& p, Index group, bool at_zero = false) {
   if (p.mean != nullptr) return given_moments(p, group);
   CellRow<float> x(p.dtype, p.x);
   const Index head = CellRow<float>::chunk(p.dtype, p.inner);
   GroupMoments m{};
-  m.pivot = run_pivot(x.at(p.start(group, 0), head), head);
+  m.pivot = at_zero ? 0.0 : run_pivot(x.at(p.start(group, 0), head), head);
   for (const bool final : {false, true}) {
     MomentSums sums;
     for (Index run = 0; run < p.runs(); ++run)

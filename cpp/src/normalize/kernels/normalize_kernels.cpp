@@ -2,7 +2,9 @@
 // doubles); what that leaves undecided is evaluated again in pairs.
 #include "normalize/normalize_kernels.hpp"
 
+#include "base/row_buffer.hpp"
 #include "normalize/kernels/columns.hpp"
+#include "normalize/kernels/rows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -43,6 +45,7 @@ void statistic(const NormProblem& problem, Index group, const NormReport& report
 }
 
 void run(const NormProblem& problem, const CellWeights& weights, Index begin, Index end, const NormReport& report) {
+  if (in_rows(problem)) return value_rows(problem, weights, begin, end, report);
   for (Index group = begin; group < end; ++group) QuickGroup(problem, weights, group, report).run();
 }
 
@@ -91,7 +94,8 @@ CellWeights widen(const NormProblem& p, double* numbers, float* floats) {
     weights.largest[i] = given[i] == nullptr ? none : largest_number(own, n);
     *places[i] = own;
   }
-  if (kFused && p.work == NormWork::value && p.dtype != DType::f64) split_weights(weights, n, floats);
+  if (kFused && p.work == NormWork::value && p.dtype != DType::f64)
+    split_weights(weights, n, padded_length<float>(n), floats);
   return weights;
 }
 

@@ -94,65 +94,27 @@ struct Reach {
 // A run of outputs from place `first` of problem.out on; `results` are the same as floats.
 template <Rule rule>
 class Run {
+  static constexpr int kSideBySide = kVectorBytes == 64 ? 4 : 2;  // as many as the registers hold
+
  public:
   Run(const Form& form, const Sources& from, const NormProblem& p, float* results, Index first, Undecided& undecided,
       Reach<rule>& reach)
       : form_(form), from_(from), p_(p), results_(results), first_(first), undecided_(undecided), reach_(reach) {}
 
   void all(Index n) {
-    if (!float_vectors(n)) wide(0, n);
+    if (!float_vectors(0, n)) wide(0, n);
     if (is_half(p_.dtype)) narrow_floats(p_.dtype, results_, n, p_.out, first_, [&](Index i) { one(i); });
   }
 
- private:
-  bool float_vectors(Index n) {
+  // The outputs from `at` on, if float32 arithmetic may be tried.
+  bool float_vectors(Index at, Index n) {
     if constexpr (FloatForm<rule>::exists) {
       if (n < kLanes<float> || !reach_.floats.good()) return false;
-      if (p_.mean == nullptr) float_vectors_of<true>(n);
-      else float_vectors_of<false>(n);
+      if (p_.mean == nullptr) float_vectors_of<true>(at, n);
+      else float_vectors_of<false>(at, n);
     }
     return FloatForm<rule>::exists;
   }
-  // Blocks with undecided cells once more in double; all that follow, if these are many.
-  template <bool known>
-  void float_vectors_of(Index n) {
-    constexpr Index width = kLanes<float>, together = 4 * width;
-    FloatForm<rule> form = reach_.floats;
-    const Sources from = from_;
-    float* const out = results_;
-    Index at = 0, most = n / (16 * together) + 4;
-    for (; at + together <= n; at += together) {
-      WordVector odd{}, beyond{};
-      if constexpr (uses_weights(rule))  // the moments of the next row need its cells at once
-        for (Index i = at; i < at + together; i += 16) prefetch_line(from.x + i + n);
-      for (Index i = at; i < at + together; i += width) store(out + i, float_value<known>(form, from, i, odd, beyond));
-      if (!any_bit(odd | form.exponents(beyond))) continue;
-      wide(at, at + together);
-      if (--most == 0 || !reach_.floats.good()) return wide(at + together, n);
-      form = reach_.floats;
-    }
-    for (; at < n; at += width) {
-      at = at + width <= n ? at : n - width;  // the last vector once more, up to the end
-      WordVector odd{}, beyond{};
-      store(out + at, float_value<known>(form, from, at, odd, beyond));
-      if (any_bit(odd | form.exponents(beyond))) wide(at, at + width);
-    }
-  }
-  template <bool known>
-  static HALFULP_ALWAYS_INLINE FloatVector float_value(const FloatForm<rule>& form, const Sources& from, Index at,
-                                                       WordVector& odd, WordVector& beyond) {
-    FloatVector t{}, w{};
-    CellBias bias;
-    if constexpr (uses_tangents(rule)) t = load(from.t + at);
-    if constexpr (uses_weights(rule)) {
-      w = load(from.weights.float_weight + at);
-      bias.shift = load(from.weights.bias_shift[form.level()] + at);
-      bias.low = load(from.weights.bias_low[form.level()] + at);
-      bias.high = load(from.weights.bias_high[form.level()] + at);
-    }
-    return form.template value<known>(load(from.x + at), t, w, bias, odd, beyond);
-  }
-
   // In double, with one bound. Of given statistics nobody has looked at the cells yet.
   __attribute__((noinline)) void wide(Index at, Index end) {
     if (at == end) return;
@@ -170,6 +132,56 @@ class Run {
       else one(at);
     }
   }
+
+ private:
+  // Blocks with undecided cells once more in double; all that follow, if these are many.
+  template <bool known>
+  void float_vectors_of(Index at, Index n) {
+    constexpr Index width = kLanes<float>, together = 4 * width;
+    FloatForm<rule> form = reach_.floats;
+    const Sources from = from_;
+    float* const out = results_;
+    Index most = n / (16 * together) + 4;
+    for (; at + together <= n; at += together) {
+      WordVector odd{}, beyond{};
+      if constexpr (uses_weights(rule))  // the moments of the next row need its cells at once
+        for (Index i = at; i < at + together; i += 16) prefetch_line(from.x + i + n);
+      for (Index i = at; i < at + together; i += kSideBySide * width)
+        float_values<known, kSideBySide>(form, from, i, out, odd, beyond);
+      if (!any_bit(odd | form.exponents(beyond))) continue;
+      wide(at, at + together);
+      if (--most == 0 || !reach_.floats.good()) return wide(at + together, n);
+      form = reach_.floats;
+    }
+    for (; at < n; at += width) {
+      at = at + width <= n ? at : n - width;  // the last vector once more, up to the end
+      WordVector odd{}, beyond{};
+      float_values<known, 1>(form, from, at, out, odd, beyond);
+      if (any_bit(odd | form.exponents(beyond))) wide(at, at + width);
+    }
+  }
+  template <bool known, int count>
+  static HALFULP_ALWAYS_INLINE void float_values(const FloatForm<rule>& form, const Sources& from, Index at, float* out,
+                                                 WordVector& odd, WordVector& beyond) {
+    FloatVector x[count], t[count]{}, w[count]{}, results[count];
+    CellBias bias[count];
+#pragma GCC unroll 8
+    for (int j = 0; j < count; ++j) {
+      const Index i = at + j * kLanes<float>;
+      x[j] = load(from.x + i);
+      if constexpr (uses_tangents(rule)) t[j] = load(from.t + i);
+      if constexpr (uses_weights(rule)) {
+        w[j] = load(from.weights.float_weight + i);
+        bias[j].shift = load(from.weights.bias_shift[form.level()] + i);
+        bias[j].low = load(from.weights.bias_low[form.level()] + i);
+        bias[j].high = load(from.weights.bias_high[form.level()] + i);
+      }
+    }
+    form.template values<known>(x, t, w, bias, results, odd, beyond);
+#pragma GCC unroll 8
+    for (int j = 0; j < count; ++j) store(out + at + j * kLanes<float>, results[j]);
+  }
+
   void vectors(Index at, Index n, double bound) {
     constexpr int together = 4;
     const Form form = form_;
@@ -231,10 +243,12 @@ class QuickGroup {
   QuickGroup(const NormProblem& p, const CellWeights& weights, Index group, const NormReport& report)
       : p_(p), weights_(weights), group_(group), report_(report) {}
 
-  void run() {
+  // With moments that have been found already, maybe.
+  void run(const GroupMoments* moments = nullptr) {
     PreciseGroup precise(p_, group_, report_);
     if (p_.dtype == DType::f64) return precise.all();
-    find_moments();
+    if (moments != nullptr) moments_ = *moments;
+    else find_moments();
     if (p_.t != nullptr && !given()) project<false>();
     else if (p_.sums != nullptr) project<true>();
     if (p_.out == nullptr) return;

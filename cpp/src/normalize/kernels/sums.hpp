@@ -65,35 +65,51 @@ constexpr int kLongest = kSteps + kChains;
 
 // With c = x - pivot: the sums of c and c^2, and the largest sum of squares of a chain, which bounds every c^2.
 struct MomentSums {
+  static constexpr int kBlocks = 8;  // are added in double before they are added to a pair
   VectorPair d{}, q{};
   Doubles most{};
 
   template <class T>
   void add(const T* x, Index n, double pivot) {
+    if (pivot == 0) add_of<false>(x, n, 0.0);
+    else add_of<true>(x, n, pivot);
+  }
+
+ private:
+  template <bool centred, class T>
+  HALFULP_ALWAYS_INLINE void add_of(const T* x, Index n, double pivot) {
     const Doubles middle = splat(pivot);
     Doubles ds[kChains]{}, qs[kChains]{};
     VectorPair d_total = d, q_total = q;
-    Doubles top = most;
+    Doubles top = most, d_sum{}, q_sum{};
+    int blocks = 0;
     in_chains<kChains>(
         n,
         [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
-          const Doubles c = read(x, pivot) - middle;
+          Doubles c = read(x, pivot);
+          if constexpr (centred) c -= middle;
           ds[chain] += c;
           qs[chain] = multiply_add(c, c, qs[chain]);
         },
         [&]() HALFULP_INLINE_LAMBDA {
           top = max_first(top, max_first(max_first(qs[0], qs[1]), max_first(qs[2], qs[3])));
-          d_total = with(d_total, Doubles((ds[0] + ds[1]) + (ds[2] + ds[3])));
-          q_total = with(q_total, Doubles((qs[0] + qs[1]) + (qs[2] + qs[3])));
+          d_sum += (ds[0] + ds[1]) + (ds[2] + ds[3]);
+          q_sum += (qs[0] + qs[1]) + (qs[2] + qs[3]);
           for (int i = 0; i < kChains; ++i) ds[i] = qs[i] = Doubles{};
+          if (++blocks < kBlocks) return;
+          d_total = with(d_total, d_sum);
+          q_total = with(q_total, q_sum);
+          d_sum = q_sum = Doubles{};
+          blocks = 0;
         });
-    d = d_total;
-    q = q_total;
+    d = with(d_total, d_sum);
+    q = with(q_total, q_sum);
     most = top;
   }
 };
-// Additions in a chain, two of chains, four of lanes; one rounding of c (twice in a square), one of a product.
-constexpr double kMomentError = (kLongest + 6 + 3) * 0x1p-53 * (1 + 0x1p-20);
+// Additions in a chain, two of chains, of blocks, four of lanes; one rounding of c (twice in a square), one of a
+// product.
+constexpr double kMomentError = (kLongest + 6 + MomentSums::kBlocks + 3) * 0x1p-53 * (1 + 0x1p-20);
 
 // With h = t or t w: the sums of h, h c, h^2, and c^2 where asked for, and the largest sum of h^2 of a chain.
 template <bool Squares>
@@ -163,6 +179,13 @@ class PairSum {
   int steps_ = 0;
 };
 
+inline std::uint32_t largest_bits(const Vector<std::uint32_t>& v) {
+  std::uint32_t lanes[kLanes<std::uint32_t>], found = 0;
+  store(lanes, v);
+  for (const std::uint32_t lane : lanes) found = lane > found ? lane : found;
+  return found;
+}
+
 // The largest magnitude of a run; infinity or NaN if a number is not finite.
 inline double largest_magnitude(const float* x, Index n) {
   using Bits = std::uint32_t;
@@ -178,10 +201,7 @@ inline double largest_magnitude(const float* x, Index n) {
     for (int i = 0; i < 2; ++i)
       most[i] = larger(most[i], Vector<Bits>(load(reinterpret_cast<const Bits*>(x + n - (i + 1) * width)) & sign));
   }
-  Bits found = 0;
-  Bits lanes[width];
-  store(lanes, larger(most[0], most[1]));
-  for (const Bits lane : lanes) found = lane > found ? lane : found;
+  Bits found = largest_bits(larger(most[0], most[1]));
   for (; at < n; ++at) {
     const Bits bits = std::bit_cast<Bits>(x[at]) & (~Bits{0} >> 1);
     found = bits > found ? bits : found;

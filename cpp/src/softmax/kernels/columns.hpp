@@ -21,7 +21,10 @@ class Tile {
         start_(outer * p.length * p.inner + first),
         count_(p.inner - first < kSoftmaxColumns ? p.inner - first : kSoftmaxColumns),
         scratch_(scratch),
-        report_(report) {}
+        report_(report),
+        kept_(p.kept == nullptr ? nullptr
+                                : p.kept + (outer * ((p.inner + kSoftmaxColumns - 1) / kSoftmaxColumns) +
+                                            first / kSoftmaxColumns) * kept_of_tile(p.length)) {}
 
   void run() {
     if (p_.dtype == DType::f64) {
@@ -65,8 +68,12 @@ class Tile {
 
   template <class Read>
   void vector(Index j, const Read& read) {
+    e_ = kept_ == nullptr ? scratch_ : kept_ + 3 * kSoftmaxColumns + j;
+    e_step_ = kept_ == nullptr ? kWide : kSoftmaxColumns;
+    if constexpr (kTangents)
+      if (kept_ != nullptr) return vector_of_kept(j, read);
     const float *const xs = x(j), *const ts = kTangents ? t(j) : nullptr;
-    const Index n = p_.length, step = step_;
+    const Index n = p_.length, step = step_, e_step = e_step_;
     Doubles top = read(xs, 0.0), least = top;
     for (Index i = 1; i < n; ++i) {
       const Doubles v = read(xs + i * step, 0.0);
@@ -75,15 +82,15 @@ class Tile {
     }
     VectorPair total{}, products{}, without{};
     Doubles sizes{};
-    double* const e_all = scratch_;
+    double* const e_all = e_;
     Index i = 0;
     while (i < n) {
       Doubles sum{}, term{};
       for (const Index stop = i + kSteps < n ? i + kSteps : n; i < stop; ++i) {
         Doubles own_e[1] = {Doubles(read(xs + i * step, 0.0) - top)};
-        exponentials_below<kind, true>(own_e);
+        exponentials_below<true>(own_e);
         const Doubles e = own_e[0];
-        store(e_all + i * kWide, e);
+        store(e_all + i * e_step, e);
         sum += e;
         if constexpr (kPlainSum) {
           const Doubles own = read(ts + i * step, 0.0);
@@ -108,14 +115,54 @@ class Tile {
         sizes = without.high;
       }
     }
-    RowForm forms[kWide];
-    for (int lane = 0; lane < kWide; ++lane) {
-      const double whole = total.high[lane] + total.low[lane];
-      const RowSums sums{top[lane], least[lane], whole, without.high[lane], products.high[lane] + products.low[lane],
-                         sizes[lane] * (1 + 0x1p-20)};
-      if (lane < read.count()) forms[lane] = row_form<kind>(sums, n);
+    const Doubles whole = total.high + total.low;
+    if (kept_ != nullptr) {
+      store(kept_ + j, top);
+      store(kept_ + kSoftmaxColumns + j, least);
+      store(kept_ + 2 * kSoftmaxColumns + j, whole);
     }
-    outputs(j, read, VectorForm(forms), forms, least);
+    finish(j, read, {top, least, whole, without.high, products.high + products.low, sizes});
+  }
+
+  // The sums of eight columns.
+  struct Sums {
+    Doubles top, least, total, rest, product, size;
+  };
+  template <class Read>
+  void finish(Index j, const Read& read, const Sums& s) {
+    RowForm forms[kWide];
+    for (int lane = 0; lane < read.count(); ++lane)
+      forms[lane] = row_form<kind>(RowSums{s.top[lane], s.least[lane], s.total[lane], s.rest[lane], s.product[lane],
+                                           s.size[lane] * (1 + 0x1p-20)},
+                                   p_.length);
+    outputs(j, read, VectorForm(forms), forms, s.least);
+  }
+
+  // A pullback of what the value has kept.
+  template <class Read>
+  void vector_of_kept(Index j, const Read& read) {
+    const float* const ts = t(j);
+    const Index n = p_.length, step = step_;
+    VectorPair products{};
+    Doubles sizes{};
+    const double* const e_all = e_;
+    for (Index i = 0; i < n;) {
+      Doubles term{};
+      for (const Index stop = i + kSteps < n ? i + kSteps : n; i < stop; ++i) {
+        const Doubles own = read(ts + i * step, 0.0);
+        if constexpr (kPlainSum) {
+          term += own;
+          sizes += magnitude(own);
+        } else {
+          const Doubles e = load(e_all + i * kSoftmaxColumns);
+          term = multiply_add(e, own, term);
+          sizes = multiply_add(e, magnitude(own), sizes);
+        }
+      }
+      products = with(products, term);
+    }
+    finish(j, read, {load(kept_ + j), load(kept_ + kSoftmaxColumns + j), load(kept_ + 2 * kSoftmaxColumns + j),
+                     Doubles{}, products.high + products.low, sizes});
   }
 
   // Every column without the first of its largest cells.
@@ -123,7 +170,7 @@ class Tile {
     VectorPair total{};
     Vector<std::int64_t> seen{};
     for (Index i = 0; i < n; ++i) {
-      const Doubles e = load(scratch_ + i * kWide);
+      const Doubles e = load(e_ + i * e_step_);
       const auto own = (e == splat(1.0)) & ~seen;
       seen |= own;
       total = with(total, select(own, Doubles{}, e));
@@ -133,13 +180,15 @@ class Tile {
 
   template <class Read>
   void outputs(Index j, const Read& read, const VectorForm& form, const RowForm* forms, const Doubles& least) {
-    const Index n = p_.length, step = step_;
+    const Index n = p_.length, step = step_, e_step = e_step_;
+    const double* const e_all = e_;
     Cells undecided[kWide];
     for (Index i = 0; i < n; ++i) {
       Doubles t_own{};
-      const Doubles x_own = read(x(j) + i * step, 0.0);
+      Doubles x_own{};
+      if constexpr (kind == Kind::log_value) x_own = read(x(j) + i * step, 0.0);
       if constexpr (kTangents) t_own = read(t(j) + i * step, 0.0);
-      const Interval found = interval<kind>(form, load(scratch_ + i * kWide), x_own, t_own);
+      const Interval found = interval<kind>(form, load(e_all + i * e_step), x_own, t_own);
       Ends<float> ends;
       if constexpr (std::is_same_v<Read, WholeVector>) ends.put(out(j) + i * step, found.low, found.high);
       else ends.put_first(out(j) + i * step, found.low, found.high, read.count());
@@ -181,6 +230,9 @@ class Tile {
   float* out_ = nullptr;
   double* scratch_;
   const SoftmaxReport& report_;
+  double* kept_;            // the tile's, see kKeptHead
+  double* e_ = nullptr;     // of a vector of columns
+  Index e_step_ = 0;
 };
 
 }  // namespace

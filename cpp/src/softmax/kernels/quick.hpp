@@ -8,12 +8,9 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-// Exponentials below e^lowest are taken for zeros. They are less than `below`, which no narrow type distinguishes from
-// zero; nor, in a derivative, its product with the largest number of such a type.
-struct Floor {
-  double lowest, below;
-};
-constexpr Floor floor_of(Kind kind) { return is_value(kind) ? Floor{-110.0, 0x1p-158} : Floor{-200.0, 0x1p-288}; }
+// Exponentials below e^kLowest are taken for zeros. They are less than kBelow, which no narrow type distinguishes from
+// zero; nor its product with the largest number of such a type.
+constexpr double kLowest = -200.0, kBelow = 0x1p-288;
 constexpr double kUnit = 0x1p-53;
 // The polynomial is off by less than 2^-48 where |r| <= 0.347, the reduction and its evaluation by less than 2^-50.
 constexpr double kExponentialError = 0x1p-47;
@@ -55,6 +52,12 @@ struct RowSums {
   double top, least, total, rest, product, size;
 };
 
+// A bound of the sum of e |t|, or of |t|, from the largest |t| of a row.
+template <Kind kind>
+inline double size_of_sums(double most, double total, Index length) {
+  return most * (kind == Kind::log_cotangent ? static_cast<double>(length) : total) * (1 + 0x1p-20);
+}
+
 // The coefficients of a row's outputs, and what bounds their errors.
 struct RowForm {
   double top = 0, inverse = 0, low = 0, high = 0;  // the inverse of the sum, and both ends of its interval
@@ -65,9 +68,9 @@ struct RowForm {
 template <Kind kind>
 inline RowForm row_form(const RowSums& s, Index length) {
   RowForm f;
-  const double n = static_cast<double>(length), k = (kLongest + 12) * kUnit, below = n * floor_of(kind).below;
+  const double n = static_cast<double>(length), k = (kLongest + 12) * kUnit, below = n * kBelow;
   f.top = s.top;
-  const double reach = std::fmin(s.top - s.least, -floor_of(kind).lowest);
+  const double depth = s.top - s.least, reach = depth < -kLowest ? depth : -kLowest;
   const double term = kExponentialError + (kReachUnits * reach + 5) * kUnit;
   const double total_error = k + term + below + 4 * kUnit;  // relative; the total is at least 1
   const double p_error = (term + total_error + 8 * kUnit) * 1.01;
@@ -160,6 +163,7 @@ struct RowBound {
   std::uint32_t margin = 0;                    // of values: units of a double's last place
   double factor = 0, low = 0, high = 0;        // of derivatives
 
+  RowBound() = default;
   // Cells are at most `reach` below the top, tangents at most `most`.
   RowBound(const RowForm& f, double reach, double most) {
     if constexpr (kind == Kind::value) {  // e factor
@@ -188,6 +192,19 @@ struct RowBound {
     const double units = (relative * 1.01 + 4 * kUnit) * 0x1p53 + 2;
     good = units < 0x1p20;
     margin = good ? static_cast<std::uint32_t>(units) : 0;
+  }
+};
+
+// Both ends of derivatives, with the bound of a row.
+template <Kind kind>
+struct DerivativeEnds {
+  Doubles factor, low, high;
+  explicit DerivativeEnds(const RowBound<kind>& b) : factor(splat(b.factor)), low(splat(b.low)), high(splat(b.high)) {}
+  HALFULP_ALWAYS_INLINE Interval operator()(const Doubles& e, const Doubles& t) const {
+    if constexpr (kind == Kind::derivative)
+      return {e * multiply_add(t, factor, low), e * multiply_add(t, factor, high)};
+    const Doubles y = multiply_add(e, factor, t);
+    return {y - high, y + high};
   }
 };
 
