@@ -56,6 +56,30 @@ def test_it_puts_back_what_max_pooling_took_as_pytorch_does(ndim: int) -> None:
     draw.assert_same_bits(hu.MaxUnpool((2,) * ndim)(values, indices), expected)
 
 
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(0, 1), draw.float_dtypes, st.booleans(), draw.seeds)
+def test_values_in_windows_of_two_by_two_cells_match_the_specification(
+    rows: int, columns: int, more: int, dtype: np.dtype[Any], leaves: bool, seed: int
+) -> None:
+    """As max pooling gives indices; one plane may have a value elsewhere, or none."""
+    rng = np.random.default_rng(seed)
+    height, width = 2 * rows + more, 2 * columns + more
+    op = hu.MaxUnpool((2, 2), output_size=(height, width))
+    values, t = (draw.random_array(rng, (3, rows, columns), dtype) for _ in range(2))
+    y, x = (rng.integers(0, 2, values.shape) for _ in range(2))
+    indices = (2 * np.arange(rows)[:, None] + y) * width + 2 * np.arange(columns) + x
+    if leaves:
+        indices[1, rng.integers(rows), rng.integers(columns)] = rng.integers(-1, height * width)
+    output, tangent = op.jvp((values, indices), (t, None))
+    expected = hu.spec.jvp(op, (values, indices), (t,))
+    draw.assert_same_bits(output, expected[0])
+    draw.assert_same_bits(op(values, indices), expected[0])
+    draw.assert_same_bits(tangent, expected[1])
+    g = draw.random_array(rng, output.shape, dtype)
+    output, pullback = op.vjp(values, indices)
+    draw.assert_same_bits(output, expected[0])
+    draw.assert_same_bits(pullback(g)[0], hu.spec.vjp(op, (values, indices), g)[0])
+
+
 def test_the_last_of_equal_indices_counts_in_the_value_and_both_derivatives() -> None:
     op, indices = hu.MaxUnpool((3,)), np.array([1])
     op = hu.MaxUnpool((2,), output_size=(3,))

@@ -4,14 +4,17 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "bindings.hpp"
 #include "halfulp/given_windows.hpp"
 #include "halfulp/norm2.hpp"
+#include "halfulp/unpool.hpp"
 #include "numpy/array.hpp"
 
 namespace halfulp::bindings {
@@ -55,27 +58,54 @@ nb::object fold_array(const std::string& name, const AxisRows& numbers, nb::hand
   return std::move(out.owner);
 }
 
-// (the output, the flat position of the first index that is out of range or -1).
-nb::tuple place_array(const std::string& name, Index planes, nb::handle values, nb::handle indices,
+// The outputs of a placement, and the flat position of the first index that is out of range or -1.
+nb::tuple place_array(const std::string& name, int ndim, nb::handle values, nb::handle indices,
                       std::vector<Index> shape) {
   const InputArray v = take_input(values, name.c_str(), "input");
   const InputArray i = take_input(indices, name.c_str(), "indices");
-  OutputArray out = new_output(Sizes(shape), v.view.dtype);
+  const OutputArray out = new_output(Sizes(shape), v.view.dtype);
   Index refused = -1;
   {
     const KernelScope scope;
-    refused = place(planes, v.view, i.view, out.view);
+    refused = place({ndim, v.view, i.view, out.view});
   }
   return nb::make_tuple(out.owner, refused);
 }
 
-nb::object pick_array(const std::string& name, Index planes, nb::handle cells, nb::handle indices) {
-  const InputArray x = take_input(cells, name.c_str(), "cotangent");
+nb::tuple place_two(const std::string& name, int ndim, nb::handle values, nb::handle tangents, nb::handle indices,
+                    std::vector<Index> shape) {
+  const InputArray v = take_input(values, name.c_str(), "input");
+  const InputArray t = take_matching(tangents, name.c_str(), "tangent", v.view.shape, v.view.dtype, "I4");
   const InputArray i = take_input(indices, name.c_str(), "indices");
-  OutputArray out = new_output(i.view.shape, x.view.dtype);
+  const OutputArray out = new_output(Sizes(shape), v.view.dtype), out_tangent = new_output(Sizes(shape), v.view.dtype);
+  Index refused = -1;
   {
     const KernelScope scope;
-    pick(planes, x.view, i.view, out.view);
+    refused = place({ndim, v.view, i.view, out.view, &t.view, &out_tangent.view});
+  }
+  return nb::make_tuple(out.owner, out_tangent.owner, refused);
+}
+
+nb::tuple place_keep(const std::string& name, int ndim, nb::handle values, nb::handle indices,
+                     std::vector<Index> shape) {
+  const InputArray v = take_input(values, name.c_str(), "input");
+  const InputArray i = take_input(indices, name.c_str(), "indices");
+  const OutputArray out = new_output(Sizes(shape), v.view.dtype);
+  auto placed = std::make_unique<Placed>();
+  Index refused = -1;
+  {
+    const KernelScope scope;
+    refused = place({ndim, v.view, i.view, out.view}, placed.get());
+  }
+  return nb::make_tuple(out.owner, std::move(placed), refused);
+}
+
+nb::object pick_array(const std::string& name, const Placed& placed, nb::handle cells) {
+  const InputArray x = take_input(cells, name.c_str(), "cotangent");
+  OutputArray out = new_output(placed.values, x.view.dtype);
+  {
+    const KernelScope scope;
+    pick(placed, x.view, out.view);
   }
   return std::move(out.owner);
 }
@@ -206,7 +236,12 @@ nb::tuple give_signs_array(const std::string& name, nb::handle input, nb::handle
 void register_patches(nb::module_& module) {
   module.def("unfold", &unfold_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("fold", &fold_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
-  module.def("place", &place_array, nb::arg("name"), nb::arg("planes"), nb::arg("values"), nb::arg("indices"),
+  nb::class_<Placed>(module, "Placed", "Where values were placed.");
+  module.def("place", &place_array, nb::arg("name"), nb::arg("ndim"), nb::arg("values"), nb::arg("indices"),
+             nb::arg("shape"));
+  module.def("place_two", &place_two, nb::arg("name"), nb::arg("ndim"), nb::arg("values"), nb::arg("tangents"),
+             nb::arg("indices"), nb::arg("shape"));
+  module.def("place_keep", &place_keep, nb::arg("name"), nb::arg("ndim"), nb::arg("values"), nb::arg("indices"),
              nb::arg("shape"));
   module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("norm2_keep", &norm2_keep, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
@@ -218,7 +253,7 @@ void register_patches(nb::module_& module) {
   module.def("magnitude_keep", &magnitude_keep, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("magnitude_vjp", &magnitude_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("winners"), nb::arg("g"),
              nb::arg("shape"));
-  module.def("pick", &pick_array, nb::arg("name"), nb::arg("planes"), nb::arg("cells"), nb::arg("indices"));
+  module.def("pick", &pick_array, nb::arg("name"), nb::arg("placed"), nb::arg("cells"));
 }
 
 }  // namespace halfulp::bindings

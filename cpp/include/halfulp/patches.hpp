@@ -1,5 +1,5 @@
-// Windows as columns of a matrix (unfold, im2col), the sum back into planes (fold, col2im), and cells placed by index.
-// All arrays are dense and C-ordered.
+// Windows as columns of a matrix (unfold, im2col), and the sum back into planes (fold, col2im). All arrays are dense
+// and C-ordered.
 #pragma once
 
 #include <span>
@@ -17,12 +17,6 @@ struct PatchAxis {
 void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out);
 // The transpose: every cell is the sum of what its windows hold of it, rounded once; 0 if no window holds it.
 void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out);
-
-// out (planes, cells) is 0 but where an index (planes, positions; int64) says; of equal indices the last counts, and
-// -1 drops its value. The first position of an index below -1 or beyond the cells is returned, -1 if there is none.
-Index place(Index planes, const ArrayView& values, const ArrayView& indices, const ArrayView& out);
-// The transpose: the cells at the indices; 0 where another value was placed later, or none.
-void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out);
 
 // out = values times the signs of x, +0 where x is 0; a value that is 0 keeps its sign unless `zeros` is set. Returns
 // whether an x is NaN, where out is the value itself. All of one float type; out may be values.

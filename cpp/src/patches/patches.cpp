@@ -11,7 +11,7 @@
 
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
-#include "base/stream_kernels.hpp"
+#include "base/stage.hpp"
 #include "base/visit_bits.hpp"
 #include "exact/exact_sum.hpp"
 #include "exact/rounded_pair.hpp"
@@ -26,41 +26,6 @@ constexpr Index kItemsPerThread = Index{1} << 15;
 
 Index grain_of(Index units, Index items) {
   return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));
-}
-
-// Writes past the caches by way of a stage: rows that are made there one after the other.
-class Stage {
- public:
-  Stage(bool stream, Index row_bytes) : rows_(stream ? std::max<Index>(1, kBytes / std::max<Index>(1, row_bytes)) : 0) {
-    buffer_.assign(rows_ * row_bytes, 0);
-  }
-  // Where a row goes that belongs to `target`; rows follow each other there.
-  char* row(char* target, Index bytes) {
-    if (rows_ == 0) return target;
-    if (held_ > 0 && (held_ >= rows_ * bytes || target != target_ + held_)) flush();
-    if (held_ == 0) target_ = target;
-    held_ += bytes;
-    return buffer_.data() + held_ - bytes;
-  }
-  void flush() {
-    if (held_ > 0) select_stream_kernels().copy(buffer_.data(), target_, held_);
-    held_ = 0;
-  }
-  void finish() {
-    flush();
-    if (rows_ > 0) select_stream_kernels().finish();
-  }
-
- private:
-  static constexpr Index kBytes = Index{1} << 13;
-  Index rows_;
-  RowBuffer<char> buffer_;
-  char* target_ = nullptr;
-  Index held_ = 0;
-};
-
-bool streams(const ArrayView& out) {
-  return out.count() * static_cast<Index>(item_size(out.dtype)) >= kStreamBytes;
 }
 
 template <class U>
@@ -392,68 +357,6 @@ void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patche
       RowSums<T> sums;
       for (Index unit = begin; unit < end; ++unit) fold.row(unit, sums);
     });
-  });
-}
-
-Index place(Index planes, const ArrayView& values, const ArrayView& indices, const ArrayView& out) {
-  if (planes == 0) return -1;
-  const Index positions = values.count() / planes, cells = out.count() / planes;
-  std::atomic<Index> refused{values.count()};
-  visit_bits(values.dtype, [&](auto bits) {
-    using U = decltype(bits);
-    parallel_for(planes, grain_of(planes, out.count() + values.count()), [&](Index begin, Index end) {
-      std::memset(out.as<U>() + begin * cells, 0, static_cast<std::size_t>((end - begin) * cells) * sizeof(U));
-      for (Index plane = begin; plane < end; ++plane) {
-        const U* const value = values.as<const U>() + plane * positions;
-        const Index* const index = indices.as<const Index>() + plane * positions;
-        U* const target = out.as<U>() + plane * cells;
-        for (Index i = 0; i < positions; ++i) {
-          if (static_cast<std::uint64_t>(index[i]) < static_cast<std::uint64_t>(cells)) {
-            target[index[i]] = value[i];
-          } else if (index[i] != -1) {
-            Index first = refused.load();
-            while (plane * positions + i < first && !refused.compare_exchange_weak(first, plane * positions + i)) {
-            }
-            break;
-          }
-        }
-      }
-    });
-  });
-  return refused.load() == values.count() ? -1 : refused.load();
-}
-
-namespace {
-
-// `Number` holds every position.
-template <class U, class Number>
-void pick_planes(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out) {
-  const Index positions = out.count() / planes, count = cells.count() / planes;
-  parallel_for(planes, grain_of(planes, 2 * out.count() + cells.count()), [&](Index begin, Index end) {
-    std::vector<Number> owner(static_cast<std::size_t>(count));  // the position that was placed last in a cell
-    for (Index plane = begin; plane < end; ++plane) {
-      const Index* const index = indices.as<const Index>() + plane * positions;
-      const U* const source = cells.as<const U>() + plane * count;
-      U* const target = out.as<U>() + plane * positions;
-      for (Index i = 0; i < positions; ++i)
-        if (index[i] >= 0) owner[static_cast<std::size_t>(index[i])] = static_cast<Number>(i);
-      for (Index i = 0; i < positions; ++i) {
-        const bool kept = index[i] >= 0 && owner[static_cast<std::size_t>(index[i])] == static_cast<Number>(i);
-        target[i] = kept ? source[index[i]] : U{0};
-      }
-    }
-  });
-}
-
-}  // namespace
-
-void pick(Index planes, const ArrayView& cells, const ArrayView& indices, const ArrayView& out) {
-  if (planes == 0) return;
-  const Index positions = out.count() / planes;
-  visit_bits(out.dtype, [&](auto bits) {
-    using U = decltype(bits);
-    if (positions <= 0x10000) pick_planes<U, std::uint16_t>(planes, cells, indices, out);
-    else pick_planes<U, Index>(planes, cells, indices, out);
   });
 }
 

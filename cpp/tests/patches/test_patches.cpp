@@ -1,5 +1,6 @@
 // Unfold, fold, cells placed by index, and norms, against loops over every window.
 #include "halfulp/patches.hpp"
+#include "halfulp/unpool.hpp"
 
 #include <cmath>
 #include <limits>
@@ -149,17 +150,53 @@ void test_norms_and_derivatives(DType dtype) {
   }
 }
 
+ArrayView planes_view(auto& items, DType dtype, std::initializer_list<Index> shape) {
+  ArrayView view = view_of(items, dtype);
+  view.shape = Sizes(std::vector<Index>(shape));
+  return view;
+}
+
 void test_place_and_pick() {
-  std::vector<float> values{1, 2, 3, 4, 5, 6}, out(8), picked(6);
+  std::vector<float> values{1, 2, 3, 4, 5, 6}, out(8), tangents(8), picked(6);
   std::vector<std::int64_t> indices{3, 0, 3, -1, 2, 2};
-  CHECK(place(2, view_of(values, DType::f32), view_of(indices, DType::i64), view_of(out, DType::f32)) == -1);
+  const ArrayView v = planes_view(values, DType::f32, {2, 3}), i = planes_view(indices, DType::i64, {2, 3});
+  const ArrayView o = planes_view(out, DType::f32, {2, 4}), t = planes_view(tangents, DType::f32, {2, 4});
+  Placed placed;
+  CHECK(place({1, v, i, o, &v, &t}, &placed) == -1);
   CHECK((out == std::vector<float>{2, 0, 0, 3, 0, 0, 6, 0}));
+  CHECK(tangents == out);
   std::vector<float> g{10, 20, 30, 40, 50, 60, 70, 80};
-  pick(2, view_of(g, DType::f32), view_of(indices, DType::i64), view_of(picked, DType::f32));
+  pick(placed, planes_view(g, DType::f32, {2, 4}), planes_view(picked, DType::f32, {2, 3}));
   CHECK((picked == std::vector<float>{0, 10, 40, 0, 0, 70}));
   for (const std::int64_t wrong : {std::int64_t{4}, std::int64_t{-2}, std::numeric_limits<std::int64_t>::min()}) {
     indices[4] = wrong;
-    CHECK(place(2, view_of(values, DType::f32), view_of(indices, DType::i64), view_of(out, DType::f32)) == 4);
+    CHECK(place({1, v, i, o}) == 4);
+  }
+}
+
+// Windows of two by two cells: the second plane leaves them.
+void test_place_in_pairs() {
+  for (const Index columns : {1, 3, 7, 8, 16, 21, 40}) {
+    const Index rows = 2, height = 5, width = 2 * columns + columns % 2, positions = rows * columns;
+    const auto count = static_cast<std::size_t>(2 * positions), cells = static_cast<std::size_t>(2 * height * width);
+    std::vector<float> values(count), picked(count), out(cells), expected(cells, 0.0F);
+    std::vector<std::int64_t> indices(count);
+    for (std::size_t k = 0; k < count; ++k) {
+      const auto plane = static_cast<Index>(k) / positions, at = static_cast<Index>(k) % positions;
+      const auto code = static_cast<Index>(k * 7 % 5 % 4);
+      values[k] = static_cast<float>(k + 1);
+      indices[k] = (at / columns * 2 + code / 2) * width + at % columns * 2 + code % 2;
+      if (plane == 1 && at == positions - 1) indices[k] = height * width - 1;
+      expected[static_cast<std::size_t>(plane * height * width + indices[k])] = values[k];
+    }
+    const ArrayView v = planes_view(values, DType::f32, {2, rows, columns});
+    const ArrayView o = planes_view(out, DType::f32, {2, height, width});
+    Placed placed;
+    CHECK(place({2, v, planes_view(indices, DType::i64, {2, rows, columns}), o}, &placed) == -1);
+    CHECK(out == expected);
+    CHECK(placed.cells[0].empty() && !placed.cells[1].empty());
+    pick(placed, o, planes_view(picked, DType::f32, {2, rows, columns}));
+    CHECK(picked == values);
   }
 }
 
@@ -171,5 +208,6 @@ int main() {
   test_norms_and_derivatives<float>(DType::f32);
   test_norms_and_derivatives<double>(DType::f64);
   test_place_and_pick();
+  test_place_in_pairs();
   return tests::failures() == 0 ? 0 : 1;
 }

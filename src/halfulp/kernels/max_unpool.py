@@ -25,18 +25,18 @@ def _checked(op: MaxUnpool, inputs: tuple[Any, ...]) -> tuple[Array, Array, tupl
     return values, np.ascontiguousarray(indices, dtype=np.int64), shape
 
 
-def _place(op: MaxUnpool, values: Array, indices: Array, shape: tuple[int, ...]) -> Any:
-    planes = prod(shape[: len(shape) - op.ndim])
-    output, refused = _core.place(op.name, planes, np.ascontiguousarray(values), indices, shape)
+def _allow(op: MaxUnpool, indices: Array, refused: int, shape: tuple[int, ...]) -> None:
     if refused >= 0:
         where = np.unravel_index(refused, indices.shape)
         raise op.refused_index(where, int(indices[where]), prod(shape[len(shape) - op.ndim :]))
-    return output
 
 
 def forward(op: MaxUnpool, *inputs: Any, out: Any = None) -> Any:
     """The values in their cells."""
-    return _place(op, *_checked(op, inputs))
+    values, indices, shape = _checked(op, inputs)
+    output, refused = _core.place(op.name, op.ndim, np.ascontiguousarray(values), indices, shape)
+    _allow(op, indices, refused, shape)
+    return output
 
 
 def jvp(op: MaxUnpool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -45,20 +45,23 @@ def jvp(op: MaxUnpool, primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> t
     _inputs.differentiable(op, values)
     t = _inputs.as_tangents(op, (values, indices), tangents)[0]
     assert t is not None
-    return _place(op, values, indices, shape), _place(op, t, indices, shape)
+    dense = np.ascontiguousarray(values), np.ascontiguousarray(t)
+    output, tangent, refused = _core.place_two(op.name, op.ndim, *dense, indices, shape)
+    _allow(op, indices, refused, shape)
+    return output, tangent
 
 
 def vjp(op: MaxUnpool, *primals: Any) -> tuple[Any, Pullback]:
-    """The values in their cells, and a pullback that keeps its own copy of the indices."""
+    """The values in their cells, and a pullback that keeps where they were placed."""
     values, indices, shape = _checked(op, primals)
     _inputs.differentiable(op, values)
-    kept, dtype = indices.copy(), values.dtype
-    output = _place(op, values, kept, shape)
+    dtype = values.dtype
+    output, placed, refused = _core.place_keep(op.name, op.ndim, np.ascontiguousarray(values), indices, shape)
+    _allow(op, indices, refused, shape)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         g = _inputs.as_cotangent(op, cotangent, shape, dtype)
-        planes = prod(shape[: len(shape) - op.ndim])
-        return _core.pick(op.name, planes, np.ascontiguousarray(g), kept), None
+        return _core.pick(op.name, placed, np.ascontiguousarray(g)), None
 
     return output, pullback
 

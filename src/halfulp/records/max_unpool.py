@@ -114,6 +114,7 @@ declare(
     curvature="linear",
     draw=Draw(_drawn, constants=_indices),
     integers=True,
+    before="output_size = without_batch(output_size, {rank})",
     summary="Values at the positions of the maxima of a max pooling; every other cell is 0",
     note="``indices`` are those of ``return_indices=True``. Of values with the same index the last one counts.",
     examples=(
