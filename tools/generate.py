@@ -88,6 +88,8 @@ def functional() -> str:
         "from __future__ import annotations",
         "from typing import Any",
         "from halfulp.dispatch import indices\n"
+        "from halfulp.functional._accepted import (\n"
+        "    in_dtype, no_statistics, no_weight, older_reduction, resized, without_batch\n)\n"
         "from halfulp.functional._ranks import builders, spatial_rank, value\n"
         "from halfulp.functional._running import with_running_statistics\n" + _imported(own()),
         listed(names()),
@@ -131,7 +133,10 @@ class Builders(MathBuilders):
         self, function: Any, ids: dict[str, int | None], settings: dict[str, Any], name: str | None
     ) -> tuple[Tape, int]:
         """The same with handles by name."""
-        handles = {{n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}}
+        first = next(iter(ids))
+        handles = {{
+            n: None if id is None and n != first else Handle(cast("Tape", self), id, name) for n, id in ids.items()
+        }}
         return cast("tuple[Tape, int]", function(**handles, **settings))
 '''
     methods = [
@@ -190,8 +195,12 @@ def _named_method(declaration: Declaration, name: str) -> str:
     """A method of the tape whose parameters stand as in the functional form, inputs among them."""
     settings = {p.name: p for p in declaration.parameters}
     shown = ["x: int"]
+    accepted = [text.partition(":")[0] for text in declaration.accepts]
+    needed = declaration.inputs[: declaration.arity - declaration.optional]
     for word in declaration.form[1:]:
-        shown.append(_source.parameter(settings[word]) if word in settings else f"{word}: int | None = None")
+        if word not in accepted:
+            plain = f"{word}: int" if word in needed else f"{word}: int | None = None"
+            shown.append(_source.parameter(settings[word]) if word in settings else plain)
     head = _source.wrapped(f"def {name}", ["self", *shown, "name: str | None = None"], " -> tuple[Tape, int]:", 4)
     ids = ", ".join(f'"{n}": {"x" if i == 0 else n}' for i, n in enumerate(declaration.inputs))
     values = ", ".join(f'"{n}": {n}' for n in settings)
@@ -237,7 +246,9 @@ def torch() -> str:
         "from __future__ import annotations",
         "from typing import Any",
         "import torch\nfrom torch import Tensor",
-        f"{_imported(chosen)}\nfrom halfulp.torch._arguments import rank_of\n"
+        f"from halfulp.functional._accepted import older_reduction, without_batch\n{_imported(chosen)}\n"
+        "from halfulp.torch._accepted import implied_axis, in_dtype, no_statistics, no_weight, resized\n"
+        "from halfulp.torch._arguments import rank_of\n"
         "from halfulp.torch._bridge import bridges_of, tensors_of\nfrom halfulp.torch._conv import spatial_rank",
         listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    torch.fx.wrap(_name)",
         _unpacked("bridges_of", several) + "\n" + _unpacked("tensors_of", plain) + "\n",
@@ -250,6 +261,10 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     name = declaration.name if rank is None else f"{declaration.name}{rank}d"
     shown = _with_extra_last(_source.signature(declaration, rank, "Tensor", out=False), declaration, name)
     shown = [p.replace("beta: Any", "beta: float") for p in shown]
+    if name in IMPLIED_AXIS:
+        shown = [p.replace("dim: int = -1", "dim: int | None = None") for p in shown]
+    if _has_inplace(name):
+        return _inplace_form(declaration, name, shown)
     head = _source.wrapped(f"def {name}", shown, " -> Any:" if declaration.indices else " -> Tensor:")
     by_field = {p.field: p.name for p in declaration.parameters}
     values = [by_field[f.name] for f in fields(declaration.record) if f.name in by_field]
@@ -261,6 +276,34 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     ]
     body = _source.wrapped(f"return _{declaration.name}", [*given, *values], "", 4)
     doc = textwrap.indent(_tensor_doc(declaration, rank, name), "    ")
+    return "\n".join([head, doc, textwrap.indent(_tensor_prelude(declaration, rank, name) + body, "    "), ""])
+
+
+def _tensor_prelude(declaration: Declaration, rank: int | None, name: str) -> str:
+    """The statements in front of a call: those of the functional forms, and PyTorch's own choice of an axis."""
+    axis = "if dim is None:\n    dim = implied_axis(input)\n" if name in IMPLIED_AXIS else ""
+    return axis + _source.prelude(declaration, rank, out="")
+
+
+IMPLIED_AXIS = ("softmax", "log_softmax")
+
+
+def _has_inplace(name: str) -> bool:
+    """Whether PyTorch's function of this name takes ``inplace``."""
+    import torch
+
+    function = getattr(torch.nn.functional, name, None)
+    code = getattr(function, "__code__", None)
+    return code is not None and "inplace" in code.co_varnames[: code.co_argcount]
+
+
+def _inplace_form(declaration: Declaration, name: str, shown: list[str]) -> str:
+    """The form of a function that may write into its input."""
+    head = _source.wrapped(f"def {name}", [*shown, "inplace: bool = False"], " -> Tensor:")
+    values = [p.name for p in declaration.parameters]
+    body = f"if inplace:\n    return input.copy_({name}({', '.join(['input.clone()', *values])}))\n"
+    body += f"return _{name}({', '.join(['0', '(input,)', 'False', *values])})"
+    doc = textwrap.indent(_tensor_doc(declaration, None, name), "    ")
     return "\n".join([head, doc, textwrap.indent(body, "    "), ""])
 
 

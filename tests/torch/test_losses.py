@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def test_calls_that_only_pytorch_has_words_for() -> None:
     x, y = numbers(4, 3), torch.softmax(numbers(4, 3) * 2, 1).requires_grad_()
     with ht.patched(everything=True) as calls:
         assert F.mse_loss(x, x[:, :1], weight=torch.ones(4, 3)).isfinite()
-        assert F.mse_loss(x, x * 2, size_average=False) == ht.mse_loss(x, x * 2, "sum")
+        assert F.mse_loss(x, x * 2, size_average=False) == ht.mse_loss(x, x * 2, reduction="sum")
         F.cross_entropy(x, y, weight=torch.ones(3)).backward()  # a gradient of the probabilities
         grown = F.interpolate(x[None], scale_factor=2.5, recompute_scale_factor=True)
     assert calls is not None
@@ -128,3 +129,60 @@ def test_nll_loss_takes_the_log_softmax_of_channels_last_scores() -> None:
     F.nll_loss(ht.log_softmax(x, 1), torch.zeros(2, 4, 4, dtype=torch.long)).backward()
     expected = torch.autograd.grad(F.cross_entropy(x, torch.zeros(2, 4, 4, dtype=torch.long)), x)[0]
     torch.testing.assert_close(x.grad, expected)
+
+
+X4 = torch.arange(96.0).reshape(2, 4, 3, 4).sin()
+W4 = torch.arange(1.0, 5.0)
+Z = torch.arange(8.0).reshape(2, 4).cos()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f.instance_norm(X4, None, None, W4, W4, True, 0.1, 1e-5),
+        lambda f: f.instance_norm(X4, W4, W4, W4, W4, False),
+        lambda f: f.cross_entropy(Z, torch.tensor([1, 3]), None, None, 1),
+        lambda f: f.cross_entropy(Z, torch.tensor([1, 3]), size_average=False),
+        lambda f: f.mse_loss(Z, Z + 1, None, False),
+        lambda f: f.mse_loss(Z, Z + 1, None, None, "sum"),
+        lambda f: f.softmax(Z, 1, dtype=torch.float64),
+        lambda f: f.softmax(X4[0], _stacklevel=5),
+        lambda f: f.log_softmax(Z, 1, 3, torch.float64),
+        lambda f: f.leaky_relu(Z.clone(), 0.1, True),
+        lambda f: f.elu(Z.clone(), 1.0, True),
+        lambda f: f.hardtanh(Z.clone(), -0.5, 0.5, True),
+        lambda f: f.interpolate(X4, scale_factor=1.4, mode="bilinear", recompute_scale_factor=True),
+        lambda f: f.interpolate(X4, size=2, mode="area"),
+        lambda f: f.embedding(torch.tensor([1, 0]), Z, None, None, 2.0, False, False),
+    ],
+)
+def test_arguments_stand_where_pytorch_has_them(call: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own, of its older words
+        expected = call(F)
+    found = call(ht)
+    assert found.dtype == expected.dtype
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_only_pytorch_has_is_refused_with_a_reason() -> None:
+    for call, text in (
+        (lambda: ht.mse_loss(Z, Z, weight=Z), r"mse_loss: weight given: .*multiply .* \[Z4\]"),
+        (lambda: ht.instance_norm(X4, W4, W4), r"instance_norm: running_mean given: .*use_input_stats=True \[R4\]"),
+        (lambda: ht.interpolate(X4, 2, antialias=True), r"interpolate: antialias=True: must be False \[Z2\]"),
+        (lambda: ht.embedding(torch.tensor([1]), Z, max_norm=1.0), r"embedding: max_norm=1.0: .*PyTorch.* \[Z4\]"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+
+
+@pytest.mark.parametrize("name", ["relu", "silu", "mish", "hardswish", "hardsigmoid", "elu", "leaky_relu"])
+def test_inplace_writes_into_the_input_and_keeps_the_gradient(name: str) -> None:
+    x = Z.clone().requires_grad_()
+    y = x * 1
+    output = getattr(ht, name)(y, inplace=True)
+    assert output is y
+    plain = Z.clone().requires_grad_()
+    expected = getattr(ht, name)(plain)
+    assert torch.equal(output, expected)
+    assert torch.equal(torch.autograd.grad(output.sum(), x)[0], torch.autograd.grad(expected.sum(), plain)[0])

@@ -32,7 +32,10 @@ class Builders(MathBuilders):
         self, function: Any, ids: dict[str, int | None], settings: dict[str, Any], name: str | None
     ) -> tuple[Tape, int]:
         """The same with handles by name."""
-        handles = {n: None if id is None else Handle(cast("Tape", self), id, name) for n, id in ids.items()}
+        first = next(iter(ids))
+        handles = {
+            n: None if id is None and n != first else Handle(cast("Tape", self), id, name) for n, id in ids.items()
+        }
         return cast("tuple[Tape, int]", function(**handles, **settings))
 
     def abs(self, x: int, name: str | None = None) -> tuple[Tape, int]:
@@ -355,7 +358,10 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([[[1.  , 1.25, 1.75, 2.  ]]])
         """
-        return self._applied(functional.interpolate, (x,), (size, scale_factor, mode, align_corners), {}, name)
+        return self._named(
+            functional.interpolate, {"input": x},
+            {"size": size, "scale_factor": scale_factor, "mode": mode, "align_corners": align_corners}, name
+        )
 
     def layer_norm(
         self, x: int, normalized_shape: Any, weight: int | None = None, bias: int | None = None, eps: float = 1e-05,
@@ -425,7 +431,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([-1.38629436, -1.38629436, -1.38629436, -1.38629436])
         """
-        return self._applied(functional.log_softmax, (x,), (dim,), {}, name)
+        return self._named(functional.log_softmax, {"input": x}, {"dim": dim}, name)
 
     def lp_pool(
         self, x: int, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False,
@@ -570,7 +576,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array(2.)
         """
-        return self._applied(functional.mse_loss, (x, target), (reduction,), {}, name)
+        return self._named(functional.mse_loss, {"input": x, "target": target}, {"reduction": reduction}, name)
 
     def pow(self, x: int, exponent: float, name: str | None = None) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.pow`.
@@ -670,7 +676,7 @@ class Builders(MathBuilders):
         >>> tape.value(y)
         array([0.25, 0.25, 0.25, 0.25])
         """
-        return self._applied(functional.softmax, (x,), (dim,), {}, name)
+        return self._named(functional.softmax, {"input": x}, {"dim": dim}, name)
 
     def softplus(self, x: int, beta: float = 1.0, threshold: float = 20.0, name: str | None = None) -> tuple[Tape, int]:
         """The operator of :func:`halfulp.softplus`.

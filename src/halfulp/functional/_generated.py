@@ -7,6 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from halfulp.dispatch import indices
+from halfulp.functional._accepted import (
+    in_dtype, no_statistics, no_weight, older_reduction, resized, without_batch
+)
 from halfulp.functional._ranks import builders, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
 from halfulp.records import (
@@ -362,8 +365,8 @@ def conv_transpose3d(
 
 
 def cross_entropy(
-    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
-    label_smoothing: float = 0.0, *, out: Any = None
+    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0, *, out: Any = None
 ) -> Any:
     """The mean of ``-log(softmax(input))`` at the target classes, correctly rounded as one operator.
 
@@ -374,6 +377,7 @@ def cross_entropy(
     >>> cross_entropy(np.array([[0.0, 0.0], [0.0, 0.0]]), np.array([1, 0]))
     array(0.69314718)
     """
+    reduction = older_reduction(size_average, reduce, reduction)
     return _cross_entropy(None, ignore_index, reduction, label_smoothing)(input, target, weight, out=out)
 
 
@@ -717,30 +721,41 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, *, out: An
     return value(_hardtanh(None, min_val, max_val), input, out)
 
 
-def instance_norm(input: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05, *, out: Any = None) -> Any:
+def instance_norm(
+    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05, *, out: Any = None
+) -> Any:
     """Every channel of every sample normalised, correctly rounded as one operator.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    With ``use_input_stats=False`` it is a batch norm of the running statistics; otherwise they must be None. ``out``
+    is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> instance_norm(np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0)
     array([[[-1.,  1.],
             [-1.,  1.]]])
     """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, eps=eps, out=out)
+    no_statistics(running_mean, running_var)
     return _instance_norm(None, eps)(input, weight, bias, out=out)
 
 
 def interpolate(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, *,
-    out: Any = None
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False, *, out: Any = None
 ) -> Any:
     """The spatial axes resized to ``size`` or by ``scale_factor``, correctly rounded.
 
-    ``mode`` is ``'nearest'``, ``'nearest-exact'``, ``'linear'``, ``'bilinear'``, ``'trilinear'`` or ``'bicubic'``.
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    ``mode`` is ``'nearest'``, ``'nearest-exact'``, ``'linear'``, ``'bilinear'``, ``'trilinear'``, ``'bicubic'`` or
+    ``'area'``. ``out`` is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> interpolate(np.array([[[1.0, 2.0]]]), 4, mode="linear")
     array([[[1.  , 1.25, 1.75, 2.  ]]])
     """
+    if recompute_scale_factor or antialias or mode == "area":
+        size, scale_factor = resized(input, size, scale_factor, antialias)
+    if mode == "area":
+        return adaptive_avg_pool(input, size, out=out)
     return value(_interpolate(None, size, scale_factor, mode, align_corners), input, out)
 
 
@@ -803,14 +818,16 @@ def log1p(input: Any, *, out: Any = None) -> Any:
     return value(_log1p(None), input, out)
 
 
-def log_softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
+def log_softmax(input: Any, dim: int = -1, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
     """``x - log(sum(exp(x)))`` along the axis ``dim``, correctly rounded as one operator.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    ``dtype`` is a type that the input is cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array
+    of the output's shape and element type that gets the values, and is returned.
 
     >>> log_softmax(np.array([0.0, 0.0, 0.0, 0.0]))
     array([-1.38629436, -1.38629436, -1.38629436, -1.38629436])
     """
+    input = in_dtype(input, dtype)
     return value(_log_softmax(None, dim), input, out)
 
 
@@ -947,6 +964,7 @@ def max_unpool(
     >>> max_unpool(np.array([3.0, 5.0]), np.array([1, 2]), (2,))
     array([0., 3., 5., 0.])
     """
+    output_size = without_batch(output_size, None)
     return _max_unpool(None, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
@@ -959,6 +977,7 @@ def max_unpool1d(
     >>> max_unpool1d(np.array([3.0, 5.0]), np.array([1, 2]), 2)
     array([0., 3., 5., 0.])
     """
+    output_size = without_batch(output_size, 1)
     return _max_unpool(1, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
@@ -972,6 +991,7 @@ def max_unpool2d(
     array([[0., 0.],
            [7., 0.]])
     """
+    output_size = without_batch(output_size, 2)
     return _max_unpool(2, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
@@ -984,6 +1004,7 @@ def max_unpool3d(
     >>> max_unpool3d(np.array([[[7.0]]]), np.array([[[0]]]), (1, 1, 2))
     array([[[7., 0.]]])
     """
+    output_size = without_batch(output_size, 3)
     return _max_unpool(3, kernel_size, stride, padding, output_size)(input, indices, out=out)
 
 
@@ -1170,15 +1191,20 @@ def mode_pool3d(
     return value(_mode_pool(3, kernel_size, stride, padding, dilation, ceil_mode, nan), input, out)
 
 
-def mse_loss(input: Any, target: Any, reduction: str = "mean", *, out: Any = None) -> Any:
+def mse_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+    weight: None = None, *, out: Any = None
+) -> Any:
     """The mean of ``(input - target) ** 2``, correctly rounded as one operator.
 
-    ``reduction`` is ``'mean'``, ``'sum'`` or ``'none'``. ``out`` is an array of the output's shape and element type
-    that gets the values, and is returned.
+    ``reduction`` is ``'mean'``, ``'sum'`` or ``'none'``; ``size_average`` and ``reduce`` are PyTorch's older words
+    for it. ``out`` is an array of the output's shape and element type that gets the values, and is returned.
 
     >>> mse_loss(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
     array(2.)
     """
+    no_weight(weight)
+    reduction = older_reduction(size_average, reduce, reduction)
     return _mse_loss(None, reduction)(input, target, out=out)
 
 
@@ -1310,14 +1336,16 @@ def smooth_max_pool3d(
     return value(_smooth_max_pool(3, kernel_size, beta, stride, padding, dilation, ceil_mode), input, out)
 
 
-def softmax(input: Any, dim: int = -1, *, out: Any = None) -> Any:
+def softmax(input: Any, dim: int = -1, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along the axis ``dim``, correctly rounded as one operator.
 
-    ``out`` is an array of the output's shape and element type that gets the values, and is returned.
+    ``dtype`` is a type that the input is cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array
+    of the output's shape and element type that gets the values, and is returned.
 
     >>> softmax(np.array([0.0, 0.0, 0.0, 0.0]))
     array([0.25, 0.25, 0.25, 0.25])
     """
+    input = in_dtype(input, dtype)
     return value(_softmax(None, dim), input, out)
 
 

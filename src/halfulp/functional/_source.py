@@ -6,7 +6,7 @@ The forms of the package's own operators are written to ``_generated.py``, where
 from __future__ import annotations
 
 import textwrap
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,6 +57,7 @@ def functions(record: type[Operator]) -> SimpleNamespace:
     scope: dict[str, Any] = {"Any": Any, record.__name__: record, "builder": builder, "indices": indices}
     scope |= {"with_running_statistics": with_running_statistics}
     scope |= {"spatial_rank": spatial_rank, "value": value, "__name__": record.__module__}
+    declaration = replace(declaration, accepts=(), before="")  # those are for the package's own names
     source = "\n\n".join([built(declaration), *forms(declaration, examples=False)])
     exec(compile(source, f"<functional forms of {record.__name__}>", "exec"), scope)
     return SimpleNamespace(**{name: scope[name] for name in declaration.names})
@@ -82,7 +83,7 @@ def signature(declaration: Declaration, rank: int | None, annotation: str = "Any
     if rank is None and takes_rank(declaration):
         parts.append("ndim: int")
     parameters = declaration.parameters
-    parts += [parameter(p) for p in parameters if not p.keyword]
+    parts += [parameter(p) for p in parameters if not p.keyword] + list(declaration.accepts)
     if declaration.form:
         parts.sort(key=lambda part: declaration.form.index(part.partition(":")[0]))
     if declaration.indices:
@@ -127,7 +128,8 @@ def _form(declaration: Declaration, rank: int | None, found: SimpleNamespace | N
     name = declaration.name if rank is None else f"{declaration.name}{rank}d"
     head = wrapped(f"def {name}", signature(declaration, rank), " -> Any:")
     doc = _docstring(declaration, rank, None if found is None else getattr(found, name))
-    return "\n".join([head, textwrap.indent(doc, "    "), textwrap.indent(_body(declaration, rank), "    "), "", ""])
+    body = prelude(declaration, rank) + _body(declaration, rank)
+    return "\n".join([head, textwrap.indent(doc, "    "), textwrap.indent(body, "    "), "", ""])
 
 
 def _docstring(declaration: Declaration, rank: int | None, function: Any) -> str:
@@ -156,6 +158,11 @@ def example_of(declaration: Declaration, rank: int | None) -> str:
         return ""
     extra = f", {declaration.extra}" if declaration.extra else ""
     return texts[rank or 0].format(kernel="kernel_size=" if declaration.order else "", extra=extra)
+
+
+def prelude(declaration: Declaration, rank: int | None, out: str = ", out=out") -> str:
+    """The statements in front of a call."""
+    return declaration.before.format(out=out, rank=rank) + "\n" if declaration.before else ""
 
 
 def _body(declaration: Declaration, rank: int | None) -> str:

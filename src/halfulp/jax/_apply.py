@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar
@@ -73,12 +73,16 @@ class _Lifted:
         self.shape = array.shape
         self._with_indices = with_indices
 
+    def astype(self, dtype: Any) -> Any:
+        """The array cast to another type, on its way, too."""
+        return _Lifted(self.array.astype(dtype), self._with_indices)
+
     def __halfulp_apply__(self, op: Operator, inputs: tuple[Any, ...]) -> Any:
         arrays = [value.array if isinstance(value, _Lifted) else value for value in inputs]
         return apply_with_indices(op, *arrays) if self._with_indices else apply(op, *arrays)
 
 
-def bridged(function: Callable[P, R], inputs: tuple[str, ...]) -> Callable[P, Any]:
+def bridged(function: Callable[P, R], inputs: Collection[str]) -> Callable[P, Any]:
     """A functional form of halfulp, on JAX arrays; ``inputs`` are the parameters that take them."""
     signature = inspect.signature(function)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from halfulp.functional import *  # noqa: F403
 else:
     globals().update(
-        (name, bridged(getattr(functional, name), declaration.given))
+        (name, bridged(getattr(functional, name), {*declaration.given, "running_mean", "running_var"}))
         for declaration in declarations()
         if declaration.record.__module__.startswith("halfulp.")
         for name in declaration.names

@@ -118,6 +118,11 @@ class Declaration:
     onnx: tuple[str, ...] = ()
     module: str | None = ""
     planar: bool = True
+    accepts: tuple[str, ...] = ()
+    """Parameters of PyTorch's function that the record does not have, as source; ``form`` gives them their places."""
+    before: str = ""
+    """What these parameters change, as statements in front of the call; ``{out}`` hands an output array on,
+    ``{rank}`` is the form's rank."""
 
     @property
     def name(self) -> str:

@@ -180,9 +180,18 @@ declare(
     ranks=(),
     module=None,
     planar=False,
+    form=(
+        *("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor"),
+        "antialias",
+    ),
+    accepts=("recompute_scale_factor: bool | None = None", "antialias: bool = False"),
+    before='if recompute_scale_factor or antialias or mode == "area":\n'
+    "    size, scale_factor = resized(input, size, scale_factor, antialias)\n"
+    'if mode == "area":\n'
+    "    return adaptive_avg_pool(input, size{out})",
     summary="The spatial axes resized to ``size`` or by ``scale_factor``, correctly rounded",
-    note="``mode`` is ``'nearest'``, ``'nearest-exact'``, ``'linear'``, ``'bilinear'``, ``'trilinear'`` or "
-    "``'bicubic'``.",
+    note="``mode`` is ``'nearest'``, ``'nearest-exact'``, ``'linear'``, ``'bilinear'``, ``'trilinear'``, "
+    "``'bicubic'`` or ``'area'``.",
     examples=('np.array([[[1.0, 2.0]]]), 4, mode="linear"',),
     onnx=("Resize",),
 )

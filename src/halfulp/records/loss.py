@@ -197,6 +197,8 @@ def _drawn_targets(op: Any, shapes: Any, rng: Any) -> tuple[Any, ...]:
     return np.asarray(given), None if weight is None else rng.integers(1, 9, weight) / 4.0
 
 
+_OLDER = ("size_average: bool | None = None", "reduce: bool | None = None")
+_OLDER_FIRST = "reduction = older_reduction(size_average, reduce, reduction)"
 declare(
     MSELoss,
     kind="smooth",
@@ -205,8 +207,12 @@ declare(
     ranks=(),
     module=None,
     planar=False,
+    form=("input", "target", "size_average", "reduce", "reduction", "weight"),
+    accepts=(*_OLDER, "weight: None = None"),
+    before="no_weight(weight)\n" + _OLDER_FIRST,
     summary="The mean of ``(input - target) ** 2``, correctly rounded as one operator",
-    note="``reduction`` is ``'mean'``, ``'sum'`` or ``'none'``.",
+    note="``reduction`` is ``'mean'``, ``'sum'`` or ``'none'``; ``size_average`` and ``reduce`` are PyTorch's older "
+    "words for it.",
     examples=("np.array([1.0, 2.0]), np.array([1.0, 4.0])",),
 )
 declare(
@@ -218,7 +224,12 @@ declare(
     ranks=(),
     module=None,
     planar=False,
-    form=("input", "target", "weight", "ignore_index", "reduction", "label_smoothing"),
+    form=(
+        *("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction"),
+        "label_smoothing",
+    ),
+    accepts=_OLDER,
+    before=_OLDER_FIRST,
     summary="The mean of ``-log(softmax(input))`` at the target classes, correctly rounded as one operator",
     note="Classes lie along axis 1, or along the only axis. ``target`` has class indices, or probabilities in the "
     "shape of ``input``; ``weight`` has one number per class.",

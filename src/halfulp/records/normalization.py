@@ -300,7 +300,15 @@ declare(
 declare(
     InstanceNorm,
     draw=Draw(_drawn_instance_norm, terms=400),
-    form=("input", "weight", "bias", "eps"),
+    form=("input", "running_mean", "running_var", "weight", "bias", "use_input_stats", "momentum", "eps"),
+    accepts=(
+        *("running_mean: Any = None", "running_var: Any = None", "use_input_stats: bool = True"),
+        "momentum: float = 0.1",
+    ),
+    before="if not use_input_stats:\n"
+    "    return batch_norm(input, running_mean, running_var, weight, bias, eps=eps{out})\n"
+    "no_statistics(running_mean, running_var)",
+    note="With ``use_input_stats=False`` it is a batch norm of the running statistics; otherwise they must be None.",
     summary="Every channel of every sample normalised, correctly rounded as one operator",
     examples=("np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0",),
     onnx=("InstanceNormalization",),

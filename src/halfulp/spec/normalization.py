@@ -150,7 +150,7 @@ def vjp(op: Any, primals: tuple[Any, ...], cotangent: Array, progress: bool = Fa
     layout, weights, g = _Layout(op, x.shape), _flat(weight), _flat(cotangent)
     out: list[Any] = [None] * x.size
     shape = op.weight_shape(x.shape)
-    zero = zero_of((x, cotangent))
+    zero = zero_of((x, cotangent, weight, bias))
     shares: list[list[Any]] = [[] for _ in range(int(np.prod(shape, dtype=int)))]
     plain: list[list[Any]] = [[] for _ in shares]
     for places, group in zip(layout.groups, _groups(op, layout, primals), strict=True):

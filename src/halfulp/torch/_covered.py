@@ -21,8 +21,10 @@ from torch import Tensor
 from torch._C import _get_tracing_state
 
 from halfulp import torch as _package
+from halfulp.functional._accepted import older_reduction
 from halfulp.records import declarations
 from halfulp.torch import unpooling
+from halfulp.torch._accepted import implied_axis
 from halfulp.torch._sums import broadcast
 
 __all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "LEFT", "LEFT_BY_FUNCTION", "OTHER_METHODS", "OURS"]
@@ -189,12 +191,12 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``softmax`` as function, method or ``torch.nn.functional``'s."""
-    return _normalised(ours.softmax, input, dim if dim is not None else _implicit(input), dtype)
+    return _normalised(ours.softmax, input, dim if dim is not None else implied_axis(input), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``log_softmax`` as function, method or ``torch.nn.functional``'s."""
-    return _normalised(ours.log_softmax, input, dim if dim is not None else _implicit(input), dtype)
+    return _normalised(ours.log_softmax, input, dim if dim is not None else implied_axis(input), dtype)
 
 
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Tensor:
@@ -210,11 +212,6 @@ def mean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 def _reduced(function: Any, input: Tensor, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
     result: Tensor = function(input if dtype is None else input.to(dtype), dim, keepdim)
     return result
-
-
-def _implicit(input: Tensor) -> int:
-    """PyTorch's choice of an axis where none is given."""
-    return 0 if input.dim() in (0, 1, 3) else 1
 
 
 def _normalised(function: Any, input: Tensor, dim: int, dtype: Any) -> Tensor:
@@ -316,7 +313,7 @@ def instance_norm(
 ) -> Any:
     """``torch.nn.functional.instance_norm``; given statistics are those of a batch norm."""
     if use_input_stats:
-        return ours.instance_norm(input, weight, bias, eps)
+        return ours.instance_norm(input, None, None, weight, bias, eps=eps)
     return ours.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
@@ -341,15 +338,6 @@ def std(input: Tensor, *arguments: Any, **keywords: Any) -> Any:
     return ours.sqrt(var(input, *arguments, **keywords))
 
 
-def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
-    """PyTorch's older words for a reduction."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
-
-
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -359,13 +347,13 @@ def mse_loss(
     weight: Any = None,
 ) -> Any:
     """``torch.nn.functional.mse_loss``; weighted, every step is rounded once."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = older_reduction(size_average, reduce, reduction)
     if input.shape != target.shape:
         shape = _sized(input, target)
         input, target = broadcast(input, shape), broadcast(target, shape)
     if weight is None:
-        return ours.mse_loss(input, target, reduction)
-    squares = mul(ours.mse_loss(input, target, "none"), weight)
+        return ours.mse_loss(input, target, reduction=reduction)
+    squares = mul(ours.mse_loss(input, target, reduction="none"), weight)
     if reduction == "none":
         return squares
     whole = ours.sum(squares)
@@ -383,9 +371,10 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Any:
     """``torch.nn.functional.cross_entropy``; probabilities that need a gradient are multiplied step by step."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = older_reduction(size_average, reduce, reduction)
     if not (isinstance(target, Tensor) and target.requires_grad):
-        return ours.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+        settings: dict[str, Any] = {"reduction": reduction, "label_smoothing": label_smoothing}
+        return ours.cross_entropy(input, target, weight, ignore_index=ignore_index, **settings)
     axis = 1 if input.dim() > 1 else 0
     shares = add(mul(target, 1 - label_smoothing), label_smoothing / input.shape[axis])
     terms = mul(ours.log_softmax(input, axis), shares)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from halfulp.functional._accepted import older_reduction, without_batch
 from halfulp.records import (
     Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, CrossEntropy, Elu, Erf, Exp, Expm1,
     Fold, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid, Hardswish, Hardtanh,
@@ -16,6 +17,7 @@ from halfulp.records import (
     MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
     SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
 )
+from halfulp.torch._accepted import implied_axis, in_dtype, no_statistics, no_weight, resized
 from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridges_of, tensors_of
 from halfulp.torch._conv import spatial_rank
@@ -338,23 +340,26 @@ def conv_transpose3d(
 
 
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
-    label_smoothing: float = 0.0
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0
 ) -> Tensor:
     """``torch.nn.functional.cross_entropy``, correctly rounded.
 
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([1, 0]))
     tensor(0.6931)
     """
+    reduction = older_reduction(size_average, reduce, reduction)
     return _cross_entropy(0, (input, target, weight), False, ignore_index, reduction, label_smoothing)
 
 
-def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.elu``, correctly rounded.
 
     >>> elu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.6321,  0.0000,  2.0000]])
     """
+    if inplace:
+        return input.copy_(elu(input.clone(), alpha))
     return _elu(0, (input,), False, alpha)
 
 
@@ -569,35 +574,42 @@ def group_norm(
     return _group_norm(0, (input, weight, bias), False, num_groups, eps)
 
 
-def hardsigmoid(input: Tensor) -> Tensor:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.hardsigmoid``, correctly rounded.
 
     >>> hardsigmoid(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0.3333, 0.5000, 0.8333]])
     """
+    if inplace:
+        return input.copy_(hardsigmoid(input.clone()))
     return _hardsigmoid(0, (input,), False)
 
 
-def hardswish(input: Tensor) -> Tensor:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.hardswish``, correctly rounded.
 
     >>> hardswish(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3333,  0.0000,  1.6667]])
     """
+    if inplace:
+        return input.copy_(hardswish(input.clone()))
     return _hardswish(0, (input,), False)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.hardtanh``, correctly rounded.
 
     >>> hardtanh(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-1.,  0.,  1.]])
     """
+    if inplace:
+        return input.copy_(hardtanh(input.clone(), min_val, max_val))
     return _hardtanh(0, (input,), False, min_val, max_val)
 
 
 def instance_norm(
-    input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05
+    input: Tensor, running_mean: Any = None, running_var: Any = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05
 ) -> Tensor:
     """``torch.nn.functional.instance_norm``, correctly rounded.
 
@@ -605,17 +617,25 @@ def instance_norm(
     tensor([[[-1.,  1.],
              [-1.,  1.]]])
     """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
+    no_statistics(running_mean, running_var)
     return _instance_norm(0, (input, weight, bias), False, eps)
 
 
 def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool = False
 ) -> Tensor:
     """``torch.nn.functional.interpolate``, correctly rounded.
 
     >>> interpolate(torch.tensor([[[1.0, 2.0]]]), 4, mode="linear")
     tensor([[[1.0000, 1.2500, 1.7500, 2.0000]]])
     """
+    if recompute_scale_factor or antialias or mode == "area":
+        size, scale_factor = resized(input, size, scale_factor, antialias)
+    if mode == "area":
+        return adaptive_avg_pool(input, size)
     return _interpolate(0, (input,), False, size, scale_factor, mode, align_corners)
 
 
@@ -631,12 +651,14 @@ def layer_norm(
     return _layer_norm(0, (input, weight, bias), False, normalized_shape, eps)
 
 
-def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.leaky_relu``, correctly rounded.
 
     >>> leaky_relu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.0100,  0.0000,  2.0000]])
     """
+    if inplace:
+        return input.copy_(leaky_relu(input.clone(), negative_slope))
     return _leaky_relu(0, (input,), False, negative_slope)
 
 
@@ -667,12 +689,15 @@ def log1p(input: Tensor) -> Tensor:
     return _log1p(0, (input,), False)
 
 
-def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``torch.nn.functional.log_softmax``, correctly rounded.
 
     >>> log_softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([-1.3863, -1.3863, -1.3863, -1.3863])
     """
+    if dim is None:
+        dim = implied_axis(input)
+    input = in_dtype(input, dtype)
     return _log_softmax(0, (input,), False, dim)
 
 
@@ -797,6 +822,7 @@ def max_unpool(
     >>> max_unpool(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]), (2,))
     tensor([[0., 3., 5., 0.]])
     """
+    output_size = without_batch(output_size, None)
     return _max_unpool(
         rank_of("max_unpool", "kernel_size", kernel_size), (input, indices), False, kernel_size, stride, padding,
         output_size
@@ -811,6 +837,7 @@ def max_unpool1d(
     >>> max_unpool1d(torch.tensor([[3.0, 5.0]]), torch.tensor([[1, 2]]), 2)
     tensor([[0., 3., 5., 0.]])
     """
+    output_size = without_batch(output_size, 1)
     return _max_unpool(1, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
@@ -823,6 +850,7 @@ def max_unpool2d(
     tensor([[[0., 0.],
              [7., 0.]]])
     """
+    output_size = without_batch(output_size, 2)
     return _max_unpool(2, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
@@ -834,6 +862,7 @@ def max_unpool3d(
     >>> max_unpool3d(torch.tensor([[[[7.0]]]]), torch.tensor([[[[0]]]]), (1, 1, 2))
     tensor([[[[7., 0.]]]])
     """
+    output_size = without_batch(output_size, 3)
     return _max_unpool(3, (input, indices), False, kernel_size, stride, padding, output_size)
 
 
@@ -950,12 +979,14 @@ def min_pool3d(
     return _min_pool(3, (input,), return_indices, kernel_size, stride, padding, dilation, ceil_mode, ties, nan)
 
 
-def mish(input: Tensor) -> Tensor:
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.mish``, correctly rounded.
 
     >>> mish(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.3034,  0.0000,  1.9440]])
     """
+    if inplace:
+        return input.copy_(mish(input.clone()))
     return _mish(0, (input,), False)
 
 
@@ -1011,12 +1042,17 @@ def mode_pool3d(
     return _mode_pool(3, (input,), False, kernel_size, stride, padding, dilation, ceil_mode, nan)
 
 
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: None = None
+) -> Tensor:
     """``torch.nn.functional.mse_loss``, correctly rounded.
 
     >>> mse_loss(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     tensor(2.)
     """
+    no_weight(weight)
+    reduction = older_reduction(size_average, reduce, reduction)
     return _mse_loss(0, (input, target), False, reduction)
 
 
@@ -1038,21 +1074,25 @@ def reciprocal(input: Tensor) -> Tensor:
     return _reciprocal(0, (input,), False)
 
 
-def relu(input: Tensor) -> Tensor:
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.relu``, correctly rounded.
 
     >>> relu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
+    if inplace:
+        return input.copy_(relu(input.clone()))
     return _relu(0, (input,), False)
 
 
-def relu6(input: Tensor) -> Tensor:
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.relu6``, correctly rounded.
 
     >>> relu6(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[0., 0., 2.]])
     """
+    if inplace:
+        return input.copy_(relu6(input.clone()))
     return _relu6(0, (input,), False)
 
 
@@ -1074,12 +1114,14 @@ def sigmoid(input: Tensor) -> Tensor:
     return _sigmoid(0, (input,), False)
 
 
-def silu(input: Tensor) -> Tensor:
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``torch.nn.functional.silu``, correctly rounded.
 
     >>> silu(torch.tensor([[-1.0, 0.0, 2.0]]))
     tensor([[-0.2689,  0.0000,  1.7616]])
     """
+    if inplace:
+        return input.copy_(silu(input.clone()))
     return _silu(0, (input,), False)
 
 
@@ -1135,12 +1177,15 @@ def smooth_max_pool3d(
     return _smooth_max_pool(3, (input,), False, kernel_size, beta, stride, padding, dilation, ceil_mode)
 
 
-def softmax(input: Tensor, dim: int = -1) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
     """``torch.nn.functional.softmax``, correctly rounded.
 
     >>> softmax(torch.tensor([0.0, 0.0, 0.0, 0.0]))
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
+    if dim is None:
+        dim = implied_axis(input)
+    input = in_dtype(input, dtype)
     return _softmax(0, (input,), False, dim)
 
 

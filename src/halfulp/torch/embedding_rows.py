@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from halfulp.errors import PolicyError
+from halfulp.torch._errors import as_torch_error
 from halfulp.torch._generated import mean, sum
 from halfulp.torch._library import Context, define
 
@@ -21,12 +23,14 @@ def embedding(
     input: Tensor,
     weight: Tensor,
     padding_idx: int | None = None,
-    *,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """``torch.nn.functional.embedding``; the gradient of a row is the sum of its cotangents, rounded once.
 
-    ``scale_grad_by_freq`` gives their mean, rounded once. ``max_norm`` and ``sparse`` are PyTorch's alone.
+    ``scale_grad_by_freq`` gives their mean, rounded once. ``max_norm`` and ``sparse`` are PyTorch's alone: refused.
 
     >>> import torch
     >>> weight = torch.zeros(2, 1, requires_grad=True)
@@ -35,6 +39,9 @@ def embedding(
     tensor([[0.],
             [1.]])
     """
+    if max_norm is not None or sparse:
+        given = f"max_norm={max_norm!r}" if max_norm is not None else "sparse=True"
+        raise as_torch_error(PolicyError("embedding", given, "must be left out: PyTorch alone has it", "Z4"))
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")  # as in PyTorch
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
