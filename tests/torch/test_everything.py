@@ -707,3 +707,22 @@ def test_counting_batches_is_exact() -> None:
     report = ht.replace(nn.Sequential(nn.BatchNorm2d(3)), everything=True)
     report.model(torch.rand(2, 3, 2, 2))
     assert report.not_covered == {}
+
+
+def test_a_second_report_names_layers_that_were_replaced_before() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
+    ht.replace(model, everything=True)
+    report = ht.replace(model, everything=True)
+    assert report.exact == {
+        "0": "torch.nn.Linear, replaced before",
+        "1": "torch.nn.LayerNorm, replaced before",
+    }
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("layer", [nn.LPPool1d(2, 2), nn.LPPool1d(float("inf"), 2), nn.LPPool1d(3, 3, 1, True)])
+def test_norm_pools_are_exported_to_standard_onnx_nodes(layer: nn.Module) -> None:
+    model = ht.replace(nn.Sequential(layer).eval(), everything=True).model
+    program = torch.onnx.export(model, (torch.ones(1, 2, 8),), dynamo=True, verbose=False)
+    assert program is not None
+    assert {node.domain for node in program.model_proto.graph.node} == {""}

@@ -250,3 +250,26 @@ def test_B6_sparse_and_complex_parameters_are_refused() -> None:
     parameter.grad = torch.zeros(2, dtype=torch.complex64)
     with pytest.raises(TypeError, match="must be dense and real"):
         ht.optim.SGD([parameter], lr=0.1).step()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_pytorchs_optimizer_continues_our_state_and_ours_goes_on_from_there(name: str) -> None:
+    """Two steps of ours, two of PyTorch's, two of ours: as six steps of PyTorch's, up to rounding."""
+    settings: dict[str, Any] = {"lr": 0.1, "weight_decay": 0.01}
+    settings |= {"momentum": 0.9} if name == "SGD" else {"amsgrad": True}
+
+    def run(*homes: Any) -> torch.Tensor:
+        p = torch.nn.Parameter(torch.linspace(-1, 1, 5))
+        state = None
+        for home in homes:
+            optimizer = getattr(home, name)([p], **settings)
+            if state is not None:
+                optimizer.load_state_dict(state)
+            for _ in range(2):
+                p.grad = p.detach().cos()
+                optimizer.step()
+            state = optimizer.state_dict()
+        return p.detach()
+
+    theirs = torch.optim
+    torch.testing.assert_close(run(ht.optim, theirs, ht.optim), run(theirs, theirs, theirs))

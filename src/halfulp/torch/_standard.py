@@ -20,6 +20,18 @@ _OURS_ALONE = ("precision", "ties", "nan")
 """Settings that say how to compute, or what PyTorch does anyway."""
 
 
+def _lp_pool(x: Tensor, kernel: Any, p: float, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Tensor:
+    rank = len(kernel)
+    if any(padding) or any(step != 1 for step in dilation):
+        raise NotImplementedError("lp_pool: padding and dilation have no form in torch.nn.functional to export")
+    if p == float("inf"):
+        output: Tensor = getattr(F, f"max_pool{rank}d")(x.abs(), kernel, stride, 0, 1, ceil)
+    else:
+        sizes = (kernel, stride) if rank > 1 else (kernel[0], stride[0])
+        output = getattr(F, f"lp_pool{rank}d")(x.abs(), p, *sizes, ceil)
+    return output
+
+
 def _conv(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, groups: int, _: str) -> Tensor:
     before, after = list(padding[::2]), list(padding[1::2])
     if before != after:
@@ -141,6 +153,7 @@ _SEVERAL: dict[str, Callable[..., Any]] = {
     "log1p": lambda x: torch.log(1 + x),
     "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal,
+    "lp_pool": _lp_pool,
     "global_lp_pool": lambda x, ndim, p, keepdims: torch.linalg.vector_norm(x, p, list(range(-ndim, 0)), keepdims),
     "unfold": lambda x, kernel, dilation, padding, stride: F.unfold(x, kernel, dilation, padding, stride),
     "fold": lambda x, size, kernel, dilation, padding, stride: F.fold(x, size, kernel, dilation, padding, stride),

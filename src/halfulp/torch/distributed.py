@@ -10,6 +10,7 @@ all-reduce. Batch norm takes exact sums of all workers for every channel (:mod:`
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -77,6 +78,24 @@ class ExactDataParallel(nn.Module, Collector):
         """The module on this process's part of the batch."""
         with self.installed(self.module):
             return self.module(*arguments, **keywords)
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """For scripts written for ``DistributedDataParallel`` that accumulate gradients: changes nothing.
+
+        Each call of ``backward`` adds the gradients of that call's whole batch, rounded once, to ``.grad``. No later
+        call sums what the workers hold.
+
+        >>> import torch, halfulp.torch as ht
+        >>> torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        >>> model = ht.distributed.ExactDataParallel(ht.Conv2d(1, 1, 2, bias=False))
+        >>> with model.no_sync():
+        ...     model(torch.ones(1, 1, 2, 2)).sum().backward()
+        >>> model(torch.ones(1, 1, 2, 2)).sum().backward()
+        >>> model.module.weight.grad.flatten()
+        tensor([2., 2., 2., 2.])
+        >>> torch.distributed.destroy_process_group()
+        """
+        return nullcontext()
 
     def _ask(self, doing: str, function: Any, *arguments: Any, **keywords: Any) -> None:
         """A collective call, waited for."""

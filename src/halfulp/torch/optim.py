@@ -298,12 +298,14 @@ class Adam(_Sequenced):
 
     def _prepare(self, group: dict[str, Any], state: dict[str, Any], like: Tensor) -> tuple[Any, list[Tensor]]:
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if group["amsgrad"] else 2]
-        if "powers" not in state:  # kept, because no power function is the same everywhere
-            state["powers"] = _powers(group["betas"], int(state.get("step", 0)))
+        steps = int(state.get("step", 0))
+        if state.get("powered") != steps:  # kept, because no power function is the same everywhere
+            state["powers"] = _powers(group["betas"], steps)
         for name in names:
             if name not in state:
                 state[name] = torch.zeros_like(like)
         state["powers"] = tuple(power * beta for power, beta in zip(state["powers"], group["betas"], strict=True))
+        state["step"] = state["powered"] = steps + 1  # PyTorch's optimizer moves the step alone
         return state["powers"], [state[name] for name in names]
 
     def _sequence(self, group: dict[str, Any], scalars: Any, params: Any, gradients: Any, *buffers: Any) -> None:

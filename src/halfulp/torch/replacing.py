@@ -198,6 +198,7 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
     theirs = type(layer)
     if isinstance(layer, Exact):  # replaced before: its calls go into this report
         layer._halfulp_calls = result.calls
+        result.exact[label] = f"{_title(theirs)}, replaced before"
         return
     name, home = theirs.__name__, theirs.__module__
     plain = theirs.__bases__[0] if is_parametrized(layer) else None
