@@ -143,13 +143,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--volume", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--isa", choices=_core.available_isas(), help="force an instruction set of ours")
     parser.add_argument("--processor-time", action="store_true", help="for a machine that is not idle")
     options = parser.parse_args(arguments)
     threads, clock = options.threads, time.process_time if options.processor_time else time.perf_counter
     kernels.set_num_threads(threads)
-    if options.isa is not None:
-        _core.set_isa(options.isa)
     rows: list[tuple[str, Callable[[], Contenders]]] = [
         (f"mean 2x2, {options.size}^2 {dtype}", partial(mean, options.size, dtype, threads))
         for dtype in ("uint8", "uint16")

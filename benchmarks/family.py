@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 import halfulp as hu
-from benchmarks.pooling import BIG, ISA_NAMES, MEDIUM
+from benchmarks.older import ISA_NAMES
+from benchmarks.pooling import BIG, MEDIUM
 from benchmarks.timing import best_times
 from halfulp import _core
 
@@ -150,13 +151,10 @@ def measure(case: Case, mode: str, rounds: int) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks family", description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--isa", choices=_core.available_isas(), help="force an instruction set of ours")
     parser.add_argument("--rows", default="", help="only rows whose name has this text")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
     hu.set_num_threads(options.threads)
-    if options.isa is not None:
-        _core.set_isa(options.isa)
     chosen = ISA_NAMES[_core.get_isa()]
     table = Table(title=f"Family, {chosen}, {options.threads} threads: multiples of max or average (of a copy)")
     for column in ("work", "beside", "goal", *MODES, *(f"{mode}, ms" for mode in MODES)):

@@ -121,7 +121,6 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks models", description=__doc__)
     parser.add_argument("--only", choices=list(NETWORKS))
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--isa", choices=_core.available_isas(), help="force an instruction set of ours")
     parser.add_argument("--convolutions", action="store_true", help="replace only convolutions and pooling layers")
     parser.add_argument("--layers", action="store_true", help="every layer by itself")
     parser.add_argument("--batch", type=int, default=8)
@@ -130,8 +129,6 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     hu.set_num_threads(options.threads)
-    if options.isa is not None:
-        _core.set_isa(options.isa)
     print(f"{_core.get_isa()}, {options.threads} threads, {'processor time' if options.threads == 1 else 'wall time'}")
     for name in [options.only] if options.only else NETWORKS:
         (measure_layers if options.layers else measure)(name, options)

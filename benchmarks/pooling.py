@@ -1,18 +1,21 @@
 """Pooling side by side: ours, the peers that are installed, and a copy of as many bytes, all with the same threads.
 
 python -m benchmarks pooling [--isa baseline|avx2|avx512|neon] [--threads N] [--rows TEXT] [--rounds N] [--no-peers]
+                             [--json FILE]
 
---isa forces an instruction set of ours; without it the best one of the machine runs. Ratios come first: how many
-times the copy's time ours takes, how many times faster ours is than each peer, and how many times faster it is than
-itself on one thread.
+--isa forces an instruction set, on ours and on the peers that can be told; without it the best one of the machine
+runs. Ratios come first: how many times the copy's time ours takes, how many times faster ours is than each peer, and
+how many times faster it is than itself on one thread. --json also writes the seconds of every contender.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -22,12 +25,12 @@ from rich.table import Table
 
 import halfulp as hu
 from benchmarks import peers
+from benchmarks.older import ISA_NAMES
 from benchmarks.timing import best_times
 from halfulp import _core
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 ONE_THREAD = "halfulp, 1 thread"
-ISA_NAMES = {"baseline": "SSE2", "avx2": "AVX2", "avx512": "AVX-512", "neon": "NEON"}
 BIG, MEDIUM, VOLUME = (32, 64, 112, 112), (8, 64, 56, 56), (1, 32, 64, 128, 128)
 
 
@@ -146,27 +149,14 @@ def on_one_thread(call: Callable[[], Any], threads: int) -> Callable[[], Any]:
     return run
 
 
-def on_isa(call: Callable[[], Any], isa: str) -> Callable[[], Any]:
-    def run() -> Any:
-        chosen = _core.get_isa()
-        _core.set_isa(isa)
-        try:
-            return call()
-        finally:
-            _core.set_isa(chosen)
-
-    return run
-
-
-def measure(row: Row, threads: int, rounds: int, with_peers: bool, isas: Sequence[str] = ()) -> dict[str, float]:
-    """The best time of every contender; ours also on further instruction sets, which take their turns."""
+def measure(row: Row, threads: int, rounds: int, with_peers: bool) -> dict[str, float]:
+    """The best time of every contender."""
     x = data(row)
     ours = our_call(row, x)
     contenders: dict[str, Callable[[], Any]] = {
         "halfulp": ours,
         ONE_THREAD: on_one_thread(ours, threads),
         "copy": copy_call(row, x, threads),
-        **{f"halfulp, {isa}": on_isa(ours, isa) for isa in isas},
     }
     for peer, installed in peers.available().items():
         call = peers.peer_call(peer, row.op, x, row.mode, threads) if installed and with_peers else None
@@ -197,15 +187,13 @@ def table_of(results: list[tuple[Row, dict[str, float]]], threads: int) -> Table
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks pooling", description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--isa", choices=_core.available_isas(), help="force an instruction set of ours")
     parser.add_argument("--rows", default="", help="only rows whose name has this text")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--json", type=Path, help="write the seconds of every contender to this file")
     options = parser.parse_args(arguments)
     console = Console(width=200)
     hu.set_num_threads(options.threads)
-    if options.isa is not None:
-        _core.set_isa(options.isa)
     missing = [name for name, installed in peers.available().items() if not installed]
     if missing:
         console.print(f"not installed, so not measured: {', '.join(missing)}")
@@ -215,6 +203,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             results.append((row, measure(row, options.threads, options.rounds, not options.no_peers)))
             console.print(f"{row.name}: {results[-1][1]['halfulp'] * 1e3:.3f} ms", style="dim")
     console.print(table_of(results, options.threads))
+    if options.json is not None:
+        found = [
+            {"name": row.name, "seconds": {k: float(f"{v:.4g}") for k, v in times.items()}} for row, times in results
+        ]
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
+from benchmarks.older import ISA_NAMES
 from benchmarks.plot import bar_chart, overview
-from benchmarks.pooling import ISA_NAMES
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "assets" / "pooling.json"
@@ -63,29 +63,33 @@ KNOWN = (
 def processor() -> str:
     """The processor's own name, where the system tells it."""
     info = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*:\s*(.*)$", info.read_text(), re.MULTILINE) if info.exists() else []
-    return names[0].replace("(R)", "").replace("(TM)", "") if names else platform.processor() or platform.machine()
+    text = info.read_text() if info.exists() else ""
+    found = [re.search(rf"^{key}\s*:\s*(.*)$", text, re.MULTILINE) for key in ("model name", "cpu family", "model")]
+    if None in found:
+        return platform.processor() or platform.machine()
+    name, family, model = (match[1] for match in found if match)
+    name = name.replace("(R)", "").replace("(TM)", "")
+    return name if any(c.isdigit() for c in name) else f"{name} (family {family}, model {model})"
 
 
 def measured(threads: int, rounds: int) -> dict[str, Any]:
-    """All pooling rows on every instruction set of the machine, with what a reader must know about the run."""
-    import halfulp as hu
-    from benchmarks import pooling
+    """All pooling rows on every instruction set of the machine, with what a reader must know about the run.
+
+    Each has a process of its own: the peers are told before they are loaded.
+    """
     from halfulp import _core
 
-    hu.set_num_threads(threads)
-    best, *others = reversed(_core.available_isas())
-    _core.set_isa(best)
-    found = []
-    for row in pooling.rows():
-        times = pooling.measure(row, threads, rounds, with_peers=True, isas=others)
-        found.append({"name": row.name, "seconds": {name: float(f"{value:.4g}") for name, value in times.items()}})
-        print(f"{row.name}: {times['halfulp'] * 1e3:.3f} ms")
+    found = {}
+    for isa in reversed(_core.available_isas()):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "rows.json"
+            command = [sys.executable, "-m", "benchmarks", "pooling", "--isa", isa, "--json", str(file)]
+            subprocess.run([*command, "--threads", str(threads), "--rounds", str(rounds)], check=True, cwd=ROOT)
+            found[isa] = json.loads(file.read_text(encoding="utf-8"))
     versions = {name: version(name) for name in PACKAGES if name in {peers.NEEDS[p] for p in peers.available()}}
     return {
         "date": date.today().isoformat(),
         "processor": processor(),
-        "isas": [best, *others],
         "threads": threads,
         "versions": versions,
         "rows": found,
@@ -94,12 +98,17 @@ def measured(threads: int, rounds: int) -> dict[str, Any]:
 
 def caption(figures: dict[str, Any]) -> str:
     """When and on what, in a line; pictures show the best instruction set."""
-    return f"{figures['date']}, {figures['processor']}, {ISA_NAMES[figures['isas'][0]]}, {figures['threads']} threads"
+    return f"{figures['date']}, {figures['processor']}, {ISA_NAMES[best_isa(figures)]}, {figures['threads']} threads"
+
+
+def best_isa(figures: dict[str, Any]) -> str:
+    """The instruction set that the machine uses by itself."""
+    return str(next(iter(figures["rows"])))
 
 
 def texts(figures: dict[str, Any]) -> dict[str, str]:
     """Every file and part of a file that is made of the figures; a part is named file#part."""
-    results = [(row["name"], row["seconds"]) for row in figures["rows"]]
+    results = [(row["name"], row["seconds"]) for row in figures["rows"][best_isa(figures)]]
     chosen = [(name, row) for name, row in results if name in HEADLINES]
     return {
         "docs/assets/pooling.svg": overview(chosen, caption(figures)),
@@ -111,7 +120,7 @@ def texts(figures: dict[str, Any]) -> dict[str, str]:
 
 def summary(figures: dict[str, Any]) -> str:
     """The README's picture, and what all rows say in one sentence."""
-    rows = [row["seconds"] for row in figures["rows"] if "PyTorch" in row["seconds"]]
+    rows = [row["seconds"] for row in figures["rows"][best_isa(figures)] if "PyTorch" in row["seconds"]]
     ratios = [row["PyTorch"] / row["halfulp"] for row in rows]
     best = sum(all(row["halfulp"] < row[peer] for peer in peers.NEEDS if peer in row) for row in rows)
     return (
@@ -169,26 +178,27 @@ def page(figures: dict[str, Any]) -> str:
         "",
         "![Ten pooling operations: halfulp and its peers](../assets/pooling.svg)",
         "",
-        f"The pictures show {ISA_NAMES[figures['isas'][0]]}. `HALFULP_ISA` forces an instruction set.",
+        f"The pictures show {ISA_NAMES[best_isa(figures)]}. In the other tables halfulp, PyTorch and JAX are told to",
+        "use no later instruction set than the one named, as on an older processor. ONNX Runtime and OpenVINO cannot",
+        "be told, and use all that this processor has. `HALFULP_ISA` forces an instruction set of halfulp.",
         "",
     ]
-    for isa in figures["isas"]:
+    for isa in figures["rows"]:
         lines += table(figures, isa)
     return "\n".join([*lines, "![Every row in milliseconds](../assets/pooling-all.svg)", ""])
 
 
 def table(figures: dict[str, Any], isa: str) -> list[str]:
-    """The lines of one instruction set: ours with it beside the same runs of the peers."""
-    ours_is = "halfulp" if isa == figures["isas"][0] else f"halfulp, {isa}"
+    """The lines of one instruction set."""
     lines = [
         f"## {ISA_NAMES[isa]}, {figures['processor']}",
         "",
         f"| work | ours, ms | ours / copy | {' | '.join(peers.NEEDS)} |",
         f"|---|---|---|{'---|' * len(peers.NEEDS)}",
     ]
-    for row in figures["rows"]:
+    for row in figures["rows"][isa]:
         times = row["seconds"]
-        ours = times[ours_is]
+        ours = times["halfulp"]
         ratios = [plain(f"{times[peer] / ours:.2g}") if peer in times else "–" for peer in peers.NEEDS]
         name = row["name"].replace(" ", "&nbsp;")
         lines.append(f"| {name} | {ours * 1e3:.3g} | {ours / times['copy']:.2f} | {' | '.join(ratios)} |")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from benchmarks import publish
-from benchmarks.pooling import ISA_NAMES, rows
+from benchmarks.older import ISA_NAMES
+from benchmarks.pooling import rows
 
+from halfulp import _core
 from halfulp.conformance.cases import OPERATORS
 
 ROOT = Path(__file__).parent.parent
@@ -37,16 +41,20 @@ def test_a_part_without_marks_is_an_error() -> None:
 def test_the_figures_say_when_and_on_what() -> None:
     assert date.fromisoformat(FIGURES["date"])
     assert FIGURES["processor"]
-    assert FIGURES["isas"]
-    assert set(FIGURES["isas"]) <= set(ISA_NAMES)
+    assert FIGURES["rows"]
+    assert set(FIGURES["rows"]) <= set(ISA_NAMES)
     assert set(FIGURES["versions"]) == set(publish.PACKAGES)
     assert {row.name for row in rows()} >= publish.HEADLINES
-    assert {row["name"] for row in FIGURES["rows"]} >= publish.HEADLINES
+    for found in FIGURES["rows"].values():
+        assert {row["name"] for row in found} >= publish.HEADLINES
 
 
 def test_every_instruction_set_has_a_table_that_names_the_processor() -> None:
-    seconds = {"halfulp": 1.0, "halfulp, avx2": 2.0, "copy": 1.0, "PyTorch": 8.0}
-    figures = {**FIGURES, "isas": ["avx512", "avx2"], "rows": [{"name": "row", "seconds": seconds}]}
+    found = {
+        "avx512": [{"name": "row", "seconds": {"halfulp": 1.0, "copy": 1.0, "PyTorch": 8.0}}],
+        "avx2": [{"name": "row", "seconds": {"halfulp": 2.0, "copy": 1.0, "PyTorch": 8.0}}],
+    }
+    figures = {**FIGURES, "rows": found}
     page = publish.page(figures)
     first, second = (page.index(f"## {name}, {FIGURES['processor']}\n") for name in ("AVX-512", "AVX2"))
     assert "| row | 1e+03 | 1.00 | 8 |" in page[first:second]
@@ -60,9 +68,19 @@ def test_the_summary_counts_rows_that_are_faster() -> None:
         {"name": "c", "seconds": {"halfulp": 1.0, "copy": 1.0, "PyTorch": 0.5}},
         {"name": "d", "seconds": {"halfulp": 1.0, "copy": 1.0, "JAX": 0.5}},
     ]
-    text = publish.summary({**FIGURES, "rows": rows})
+    text = publish.summary({**FIGURES, "rows": {"avx512": rows}})
     assert "Of 3 measured operations, halfulp is faster than PyTorch in 2 (median 2 times) " in text
     assert "faster than every peer in 1." in text
+
+
+@pytest.mark.skipif("avx2" not in _core.available_isas(), reason="needs a processor with AVX2")
+def test_peers_use_no_later_instruction_set_than_ours() -> None:
+    script = (
+        "from benchmarks.older import allow_only; allow_only('avx2'); import torch; from halfulp import _core;"
+        "print(_core.get_isa(), torch.backends.cpu.get_cpu_capability())"
+    )
+    command = [sys.executable, "-c", script]
+    assert subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout == "avx2 AVX2\n"
 
 
 def test_the_table_of_the_model_names_the_machine() -> None:
