@@ -91,8 +91,9 @@ def test_killed_at_random_moments(tmp_path: Path, image: Any) -> None:
 def test_killed_between_writing_a_file_and_moving_it_into_place(tmp_path: Path, image: Any, moment: str) -> None:
     plan = hp.write(tmp_path / "x.npy", tmp_path / "whole.zarr", axes="cyx", **OPTIONS)
     words = [str(tmp_path / "x.npy"), str(tmp_path / "x.zarr"), "--axes", "cyx", *WORDS]
-    condition = {"chunk": "next(calls) == 9", "metadata": "target.name == 'zarr.json' and 'group' in path.parts"}[moment]
-    killed = subprocess.run([sys.executable, "-c", KILLED.format(condition=condition), "pyramid", *words], check=False)
+    moments = {"chunk": "next(calls) == 9", "metadata": "target.name == 'zarr.json' and 'group' in path.parts"}
+    program = KILLED.format(condition=moments[moment])
+    killed = subprocess.run([sys.executable, "-c", program, "pyramid", *words], check=False)
     assert killed.returncode == -signal.SIGKILL
     state = _build.partial_of(tmp_path / "x.zarr") / _build.STATE
     assert files_of(state).keys() > {"plan.json", "done"}
