@@ -89,7 +89,7 @@ def functional() -> str:
         "from typing import Any",
         "from halfulp.dispatch import indices\n"
         "from halfulp.functional._accepted import (\n"
-        "    in_dtype, no_statistics, no_weight, older_reduction, resized, without_batch\n)\n"
+        "    in_dtype, move_statistics, no_weight, older_reduction, resized, without_batch\n)\n"
         "from halfulp.functional._ranks import builders, spatial_rank, value\n"
         "from halfulp.functional._running import with_running_statistics\n" + _imported(own()),
         listed(names()),
@@ -247,7 +247,7 @@ def torch() -> str:
         "from typing import Any",
         "import torch\nfrom torch import Tensor",
         f"from halfulp.functional._accepted import older_reduction, without_batch\n{_imported(chosen)}\n"
-        "from halfulp.torch._accepted import implied_axis, in_dtype, no_statistics, no_weight, resized\n"
+        "from halfulp.torch._accepted import implied_axis, in_dtype, move_statistics, no_weight, resized\n"
         "from halfulp.torch._arguments import rank_of\n"
         "from halfulp.torch._bridge import bridges_of, tensors_of\nfrom halfulp.torch._conv import spatial_rank",
         listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    torch.fx.wrap(_name)",

@@ -96,7 +96,7 @@ def test_modules_and_calls_are_ours_in_a_replaced_model() -> None:
     model = Tables(padding_idx=1, scale_grad_by_freq=True)
     theirs = copy.deepcopy(model)
     report = ht.replace(model, everything=True)
-    assert report.swapped["rows"] == "torch.nn.Embedding -> halfulp.torch.embedding"
+    assert report.swapped["rows"] == "torch.nn.Embedding -> halfulp.torch.Embedding"
     x = torch.randint(0, 11, (5, 40))
     g = torch.randn(5, 40, 11)
 

@@ -168,7 +168,6 @@ def test_arguments_stand_where_pytorch_has_them(call: Any) -> None:
 def test_what_only_pytorch_has_is_refused_with_a_reason() -> None:
     for call, text in (
         (lambda: ht.mse_loss(Z, Z, weight=Z), r"mse_loss: weight given: .*multiply .* \[Z4\]"),
-        (lambda: ht.instance_norm(X4, W4, W4), r"instance_norm: running_mean given: .*use_input_stats=True \[R4\]"),
         (lambda: ht.interpolate(X4, 2, antialias=True), r"interpolate: antialias=True: must be False \[Z2\]"),
         (lambda: ht.embedding(torch.tensor([1]), Z, max_norm=1.0), r"embedding: max_norm=1.0: .*PyTorch.* \[Z4\]"),
     ):

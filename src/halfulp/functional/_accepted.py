@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
-from halfulp.errors import PolicyError, ShapeError
+import numpy as np
 
-__all__ = ["in_dtype", "no_statistics", "no_weight", "older_reduction", "resized", "without_batch"]
+from halfulp.errors import PolicyError, ShapeError
+from halfulp.numbers import is_float
+from halfulp.records import Mean, Var
+
+__all__ = ["in_dtype", "move_statistics", "no_weight", "older_reduction", "resized", "without_batch"]
 
 
 def older_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -34,11 +39,22 @@ def no_weight(weight: Any) -> None:
         raise PolicyError("mse_loss", "weight given", text, "Z4")
 
 
-def no_statistics(running_mean: Any, running_var: Any) -> None:
-    """Instance norm of the input's own statistics keeps no running ones."""
-    for name, statistic in (("running_mean", running_mean), ("running_var", running_var)):
-        if statistic is not None:
-            raise ShapeError("instance_norm", f"{name} given", "must be None with use_input_stats=True", "R4")
+def move_statistics(input: Any, running_mean: Any, running_var: Any, momentum: float) -> None:
+    """The running statistics of an instance norm become (1 - momentum) * old + momentum * new, step by step.
+
+    New are the mean of the input, and the mean over the batch of the variances with n - 1.
+    """
+    running = [("running_mean", running_mean), ("running_var", running_var)]
+    running = [(name, old) for name, old in running if isinstance(old, np.ndarray) and isinstance(input, np.ndarray)]
+    for name, old in running:
+        if old.shape != input.shape[1:2]:
+            text = f"must be {tuple(input.shape[1:2])}, one per channel"
+            raise ShapeError("instance_norm", f"{name} shape={old.shape}", text, "R4")
+    for name, old in running:
+        spatial = tuple(range(2, input.ndim))
+        new = Mean((0, *spatial))(input) if name == "running_mean" else Mean((0,))(Var(spatial)(input))
+        cast = old.dtype.type if is_float(old.dtype) else Fraction
+        old[...] = old * cast(1 - momentum) + new.astype(old.dtype) * cast(momentum)
 
 
 def resized(input: Any, size: Any, scale_factor: Any, antialias: bool) -> tuple[Any, None]:

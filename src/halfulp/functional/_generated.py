@@ -8,7 +8,7 @@ from typing import Any
 
 from halfulp.dispatch import indices
 from halfulp.functional._accepted import (
-    in_dtype, no_statistics, no_weight, older_reduction, resized, without_batch
+    in_dtype, move_statistics, no_weight, older_reduction, resized, without_batch
 )
 from halfulp.functional._ranks import builders, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
@@ -727,8 +727,10 @@ def instance_norm(
 ) -> Any:
     """Every channel of every sample normalised, correctly rounded as one operator.
 
-    With ``use_input_stats=False`` it is a batch norm of the running statistics; otherwise they must be None. ``out``
-    is an array of the output's shape and element type that gets the values, and is returned.
+    With ``use_input_stats=False`` it is a batch norm of the running statistics. Otherwise those that are given become
+    (1 - momentum) * old + momentum * new in place, each step rounded; new are the mean, and the mean over the batch
+    of the variances with n - 1. ``out`` is an array of the output's shape and element type that gets the values, and
+    is returned.
 
     >>> instance_norm(np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0)
     array([[[-1.,  1.],
@@ -736,7 +738,7 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps, out=out)
-    no_statistics(running_mean, running_var)
+    move_statistics(input, running_mean, running_var, momentum)
     return _instance_norm(None, eps)(input, weight, bias, out=out)
 
 

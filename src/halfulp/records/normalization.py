@@ -307,8 +307,10 @@ declare(
     ),
     before="if not use_input_stats:\n"
     "    return batch_norm(input, running_mean, running_var, weight, bias, eps=eps{out})\n"
-    "no_statistics(running_mean, running_var)",
-    note="With ``use_input_stats=False`` it is a batch norm of the running statistics; otherwise they must be None.",
+    "move_statistics(input, running_mean, running_var, momentum)",
+    note="With ``use_input_stats=False`` it is a batch norm of the running statistics. Otherwise those that are given "
+    "become (1 - momentum) * old + momentum * new in place, each step rounded; new are the mean, and the mean over "
+    "the batch of the variances with n - 1.",
     summary="Every channel of every sample normalised, correctly rounded as one operator",
     examples=("np.array([[[1.0, 3.0], [2.0, 10.0]]]), eps=0.0",),
     onnx=("InstanceNormalization",),

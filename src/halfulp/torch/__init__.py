@@ -1,4 +1,4 @@
-"""halfulp for PyTorch: the pooling and convolution functions of ``torch.nn.functional`` on CPU tensors.
+"""halfulp for PyTorch: functions of ``torch.nn.functional`` and modules of ``torch.nn`` on CPU tensors.
 
 The names, signatures, defaults and error conditions are PyTorch's. Every result is correctly rounded.
 
@@ -27,6 +27,8 @@ from halfulp.torch.modules_activation import *
 from halfulp.torch.modules_activation import __all__ as _activations
 from halfulp.torch.modules_conv import *
 from halfulp.torch.modules_conv import __all__ as _convolutions
+from halfulp.torch.modules_layer import *
+from halfulp.torch.modules_layer import __all__ as _layers
 from halfulp.torch.modules_pool import *
 from halfulp.torch.modules_pool import __all__ as _modules
 from halfulp.torch.replacing import Replacement, patched, replace
@@ -52,6 +54,7 @@ __all__ = [
     "replace",
     *_activations,
     *_convolutions,
+    *_layers,
     *_modules,
     *_names,
     *_unpooling,

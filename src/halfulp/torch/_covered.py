@@ -291,6 +291,14 @@ def batch_norm(input: Tensor, *arguments: Any, **keywords: Any) -> Any:
     return ours.batch_norm(input, *arguments, **keywords)
 
 
+def instance_norm(input: Tensor, *arguments: Any, **keywords: Any) -> Any:
+    """``torch.nn.functional.instance_norm``, and ``torch.instance_norm``, which has the parameters first."""
+    if len(arguments) == 8:
+        weight, bias, mean, variance, own, momentum, eps, _ = arguments
+        arguments = (mean, variance, weight, bias, own, momentum, eps)
+    return ours.instance_norm(input, *arguments, **keywords)
+
+
 def layer_norm(input: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
     """``torch.nn.functional.layer_norm``, and ``torch.layer_norm``, which has one flag more."""
     return ours.layer_norm(input, shape, weight, bias, eps)
@@ -299,22 +307,6 @@ def layer_norm(input: Tensor, shape: Any, weight: Any = None, bias: Any = None, 
 def group_norm(input: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
     """``torch.nn.functional.group_norm``, and ``torch.group_norm``, which has one flag more."""
     return ours.group_norm(input, groups, weight, bias, eps)
-
-
-def instance_norm(
-    input: Tensor,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Any:
-    """``torch.nn.functional.instance_norm``; given statistics are those of a batch norm."""
-    if use_input_stats:
-        return ours.instance_norm(input, None, None, weight, bias, eps=eps)
-    return ours.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
 
 
 def var(
@@ -547,9 +539,6 @@ LEFT: dict[str, Any] = {
     "embedding": _embedding_left,
     "pow": lambda args, kwargs: not isinstance(_given(args, kwargs, 1, "exponent"), (int, float)),
     "interpolate": lambda args, kwargs: _given(args, kwargs, 6, "antialias", False),
-    "instance_norm": lambda args, kwargs: (
-        _given(args, kwargs, 1, "running_mean") is not None and _given(args, kwargs, 5, "use_input_stats", True)
-    ),
 }
 """The name of a function -> whether PyTorch keeps a call of it: a form that ours does not have."""
 

@@ -27,11 +27,36 @@ class Exact(Bridged):
     _halfulp_base: type[nn.Module]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
+        if "_halfulp_base" not in vars(type(self)):  # a class that its user derived from one of these
+            return super().__reduce_ex__(protocol)
         return _made, (type(self)._halfulp_base,), self.__getstate__()
 
     def __getstate__(self) -> Any:
         above: Any = super()
         return above.__getstate__() if hasattr(above, "__getstate__") else self.__dict__.copy()
+
+
+class Layer(Exact):
+    """A layer of PyTorch's with a class here: its own constructor and ``forward``, with our functions in there.
+
+    The class derives from this one and from PyTorch's, in this order, and names the function that ``forward`` calls.
+    """
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if Layer in cls.__bases__:
+            ours: Any = cls
+            ours._halfulp_base = base = cls.__bases__[1]
+            ours.forward, ours._halfulp_calls = exact_forward(base), {}
+            _named[base] = ours
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        ask_modes()
+        super().__init__(*arguments, **keywords)
+
+
+_named: dict[Any, type[nn.Module]] = {}
+"""A class of PyTorch -> the class here that takes its place."""
 
 
 class ExactWeightNorm(WeightNorm):
@@ -48,25 +73,47 @@ def _made(base: type[nn.Module]) -> Any:
     return kind.__new__(kind)
 
 
-@_remembered  # type: ignore[untyped-decorator]
 def exact_class(base: Any) -> type[nn.Module]:
     """The class for modules of this class."""
-
     ask_modes()
+    return _named.get(base) or _exact_class(base)
+
+
+@_remembered  # type: ignore[untyped-decorator]
+def _exact_class(base: Any) -> type[nn.Module]:
+    bases = (base,) if issubclass(base, Exact) else (Exact, base)
+    fields = {"_halfulp_base": base, "__module__": base.__module__, "__doc__": base.__doc__}
+    made: Any = type(base.__name__, bases, fields | {"forward": exact_forward(base)})
+    made.__qualname__ = base.__qualname__
+    return made  # type: ignore[no-any-return]
+
+
+def exact_forward(base: Any) -> Any:
+    """The ``forward`` of a class, run with our functions."""
 
     @wraps(base.forward)  # torch.fx reads the arguments of what is wrapped
     def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        proxy: Any = next((a for a in arguments if isinstance(a, fx.Proxy)), None)
+        if proxy is not None and isinstance(self, Layer) and self is not proxy.tracer.root:
+            return _leaf(proxy.tracer, self, arguments, keywords)
         with watched(self._halfulp_calls):
             output = base.forward(self, *arguments, **keywords)
-        proxy = next((a for a in arguments if isinstance(a, fx.Proxy)), None)
         if proxy is not None:
             rewrite(proxy.tracer.graph)
         return output
 
-    fields = {"_halfulp_base": base, "__module__": base.__module__, "__doc__": base.__doc__, "forward": forward}
-    made: Any = type(base.__name__, (Exact, base), fields)
-    made.__qualname__ = base.__qualname__
-    return made  # type: ignore[no-any-return]
+    forward.runs_exactly = True  # type: ignore[attr-defined]
+    return forward
+
+
+def _leaf(tracer: Any, layer: Any, arguments: Any, keywords: Any) -> Any:
+    """A layer in a graph of ``torch.fx``: one node, as PyTorch's own."""
+    return tracer.create_proxy("call_module", tracer.path_of_module(layer), arguments, keywords)
+
+
+def runs_exactly(kind: Any) -> bool:
+    """Whether the ``forward`` of a class is ours, and not one that its user wrote in a class derived from ours."""
+    return hasattr(kind.forward, "runs_exactly") or kind.forward.__module__.startswith("halfulp.")
 
 
 @_remembered  # type: ignore[untyped-decorator]

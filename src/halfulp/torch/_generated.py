@@ -17,7 +17,7 @@ from halfulp.records import (
     MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
     SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
 )
-from halfulp.torch._accepted import implied_axis, in_dtype, no_statistics, no_weight, resized
+from halfulp.torch._accepted import implied_axis, in_dtype, move_statistics, no_weight, resized
 from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridges_of, tensors_of
 from halfulp.torch._conv import spatial_rank
@@ -619,7 +619,7 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
-    no_statistics(running_mean, running_var)
+    move_statistics(input, running_mean, running_var, momentum)
     return _instance_norm(0, (input, weight, bias), False, eps)
 
 

@@ -39,14 +39,19 @@ def embedding(
     tensor([[0.],
             [1.]])
     """
-    if max_norm is not None or sparse:
-        given = f"max_norm={max_norm!r}" if max_norm is not None else "sparse=True"
-        raise as_torch_error(PolicyError("embedding", given, "must be left out: PyTorch alone has it", "Z4"))
+    check_known(max_norm, sparse)
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError("Padding_idx must be within num_embeddings")  # as in PyTorch
     padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
     output: Tensor = _rows(weight, input, padding, scale_grad_by_freq)
     return output
+
+
+def check_known(max_norm: float | None, sparse: bool) -> None:
+    """Refuse what PyTorch alone has."""
+    if max_norm is not None or sparse:
+        given = f"max_norm={max_norm!r}" if max_norm is not None else "sparse=True"
+        raise as_torch_error(PolicyError("embedding", given, "must be left out: PyTorch alone has it", "Z4"))
 
 
 def row_sums(g: Tensor, indices: Tensor, count: int, padding: int = -1, by_count: bool = False) -> Tensor:

@@ -14,15 +14,16 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils.weight_norm import WeightNorm
 
 from halfulp.records import Declaration, declarations
-from halfulp.torch import _generated, modules_conv, modules_pool, unpooling
+from halfulp.torch import _generated, modules_conv, modules_layer, modules_pool, unpooling
 from halfulp.torch._calls import watched
-from halfulp.torch._covered import OURS
 from halfulp.torch._exact_class import (
     Exact,
     ExactWeightNorm,
+    Layer,
     derived,
     exact_class,
     is_parametrized,
+    runs_exactly,
     under_parametrization,
 )
 from halfulp.torch._replacement import Replacement
@@ -55,33 +56,12 @@ _EXACT_MODULES = (
     *("PixelUnshuffle", "ChannelShuffle", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d"),
     "ZeroPad3d",
 )
-_FUNCTION_OF = {
+_OURS_FOR = {
     **{m: d.name for d in declarations() if d.record.elementwise for m in d.modules if m not in _EXACT_MODULES},
-    "Linear": "linear",
-    "BatchNorm1d": "batch_norm",
-    "BatchNorm2d": "batch_norm",
-    "BatchNorm3d": "batch_norm",
-    "InstanceNorm1d": "instance_norm",
-    "InstanceNorm2d": "instance_norm",
-    "InstanceNorm3d": "instance_norm",
-    "LayerNorm": "layer_norm",
-    "GroupNorm": "group_norm",
-    "Softmax": "softmax",
-    "Softmax2d": "softmax",
-    "LogSoftmax": "log_softmax",
-    "CrossEntropyLoss": "cross_entropy",
-    "MSELoss": "mse_loss",
-    "Embedding": "embedding",
-    "Upsample": "interpolate",
-    "UpsamplingNearest2d": "interpolate",
-    "UpsamplingBilinear2d": "interpolate",
+    **{kind.__name__: kind.__name__ for kind in _namesakes(modules_layer)},
     "_WeightNorm": "_weight_norm",
-    "Dropout": "dropout",
-    "Dropout1d": "dropout1d",
-    "Dropout2d": "dropout2d",
-    "Dropout3d": "dropout3d",
 }
-"""A module of PyTorch -> the function that its forward calls; it is ours once that function is."""
+"""A module of PyTorch -> what is ours in its place: a module, or the function that its forward calls."""
 _CONTAINERS = (
     *("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList"),
     "DataParallel",  # on the CPU it calls its module
@@ -117,7 +97,7 @@ def replace(
       0  torch.nn.Conv2d -> halfulp.torch.Conv2d
     exact already
       1  torch.nn.ReLU
-      2  halfulp.torch.modules_pool.MaxPool2d
+      2  halfulp.torch.MaxPool2d
     not covered: nothing seen
     """
     check_precision("replace", precision)
@@ -196,40 +176,38 @@ def _swap(
 def _cover(layer: Any, label: str, result: Replacement) -> None:
     """Say of a layer without a class of ours what holds for it, and run its forward with our functions."""
     theirs = type(layer)
-    if isinstance(layer, Exact):  # replaced before: its calls go into this report
+    if isinstance(layer, Exact) and runs_exactly(theirs):  # its calls go into this report
         layer._halfulp_calls = result.calls
-        result.exact[label] = f"{_title(theirs)}, replaced before"
+        result.exact[label] = _title(theirs) if isinstance(layer, Layer) else f"{_title(theirs)}, replaced before"
         return
     name, home = theirs.__name__, theirs.__module__
     plain = theirs.__bases__[0] if is_parametrized(layer) else None
-    if plain is not None and plain.__module__.startswith("torch.nn.") and plain.__name__ in _FUNCTION_OF:
+    if plain is not None and plain.__module__.startswith("torch.nn.") and plain.__name__ in _OURS_FOR:
         layer.__class__ = under_parametrization(layer, exact_class(plain))
         layer._halfulp_calls = result.calls
-        result.swapped[label] = f"{_title(theirs)} -> halfulp.torch.{_FUNCTION_OF[plain.__name__]}"
+        result.swapped[label] = f"{_title(theirs)} -> halfulp.torch.{_OURS_FOR[plain.__name__]}"
         return
     own_forward = not home.startswith("torch.nn.")
     if name == "Embedding" and not own_forward and (layer.sparse or layer.max_norm is not None):
         what = "sparse=True" if layer.sparse else f"max_norm={layer.max_norm}"
         result.left[label] = f"{_title(theirs)}: PyTorch's own, for its {what}"
-    elif isinstance(layer, Bridged) or (not own_forward and name in _EXACT_MODULES):
+    elif (isinstance(layer, Bridged) and runs_exactly(theirs)) or (not own_forward and name in _EXACT_MODULES):
         result.exact[label] = _title(theirs)
-    elif not own_forward and name not in _FUNCTION_OF:
+    elif not own_forward and name not in _OURS_FOR:
         if name not in _CONTAINERS:
             result.left[label] = f"{_title(theirs)}: PyTorch's own"
-    elif own_forward or (_FUNCTION_OF[name] in OURS and not (name.startswith("Inst") and layer.track_running_stats)):
+    else:
         layer.__class__ = exact_class(theirs)
         layer._halfulp_calls = result.calls
         named = not own_forward and not name.startswith("_")
-        function = f"halfulp.torch.{_FUNCTION_OF[name]}" if named else "its forward with our functions"
+        function = f"halfulp.torch.{_OURS_FOR[name]}" if named else "its forward with our functions"
         result.swapped[label] = f"{_title(theirs)} -> {function}"
-    else:
-        result.left[label] = f"{_title(theirs)}: PyTorch's own"
 
 
 def _title(kind: type) -> str:
     """A class as its users write it."""
-    home = "torch.nn" if kind.__module__.startswith("torch.nn.") else kind.__module__
-    return f"{home}.{kind.__qualname__}"
+    shown = [home for home in ("torch.nn", "halfulp.torch") if kind.__module__.startswith(f"{home}.")]
+    return f"{shown[0] if shown else kind.__module__}.{kind.__qualname__}"
 
 
 @contextmanager
