@@ -718,12 +718,3 @@ def test_a_second_report_names_layers_that_were_replaced_before() -> None:
         "0": "halfulp.torch.Linear",
         "1": "halfulp.torch.LayerNorm",
     }
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("layer", [nn.LPPool1d(2, 2), nn.LPPool1d(float("inf"), 2), nn.LPPool1d(3, 3, 1, True)])
-def test_norm_pools_are_exported_to_standard_onnx_nodes(layer: nn.Module) -> None:
-    model = ht.replace(nn.Sequential(layer).eval(), everything=True).model
-    program = torch.onnx.export(model, (torch.ones(1, 2, 8),), dynamo=True, verbose=False)
-    assert program is not None
-    assert {node.domain for node in program.model_proto.graph.node} == {""}

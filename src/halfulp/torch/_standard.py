@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import product
+from math import prod
 from typing import Any
 
 import torch
@@ -20,16 +22,92 @@ _OURS_ALONE = ("precision", "ties", "nan")
 """Settings that say how to compute, or what PyTorch does anyway."""
 
 
+def _windows(
+    x: Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil: bool,
+    padded: float = 0.0,
+    beyond: float = 0.0,
+) -> Tensor:
+    """The cells of every window along a new first axis; ``beyond`` stands behind the padding in a last window."""
+    sizes = x.shape[-len(kernel) :]
+    counts = _output_shape(sizes, kernel, stride, padding, dilation, ceil)
+    steps = tuple(zip(kernel, stride, padding, dilation, sizes, counts, strict=True))
+    more = [(n - 1) * s + (k - 1) * d + 1 - 2 * p - size for k, s, p, d, size, n in steps]
+    cells = F.pad(x, [p for p in reversed(padding) for _ in "lr"], value=padded)
+    cells = F.pad(cells, [side for end in reversed(more) for side in (0, end)], value=beyond)
+    taps = []
+    for tap in product(*map(range, kernel)):
+        part = cells
+        for axis, (t, (_, s, _, d, _, n)) in enumerate(zip(tap, steps, strict=True), -len(kernel)):
+            part = torch.ops.aten.slice(part, axis, t * d, t * d + (n - 1) * s + 1, s)
+        taps.append(part)
+    return torch.stack(taps)
+
+
+def _output_shape(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> list[int]:
+    """The number of windows on each axis; with ``ceil`` a last one that starts in the input or before it."""
+    counts = []
+    for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        room = size + 2 * p - d * (k - 1) - 1
+        more = 1 if ceil and room % s and (room // s + 1) * s < size + p else 0
+        counts.append(room // s + 1 + more)
+    return counts
+
+
 def _lp_pool(x: Tensor, kernel: Any, p: float, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Tensor:
     rank = len(kernel)
-    if any(padding) or any(step != 1 for step in dilation):
-        raise NotImplementedError("lp_pool: padding and dilation have no form in torch.nn.functional to export")
     if p == float("inf"):
-        output: Tensor = getattr(F, f"max_pool{rank}d")(x.abs(), kernel, stride, 0, 1, ceil)
+        output: Tensor = getattr(F, f"max_pool{rank}d")(x.abs(), kernel, stride, padding, dilation, ceil)
+    elif ceil or any(padding) or any(step != 1 for step in dilation):
+        output = torch.linalg.vector_norm(_windows(x, kernel, stride, padding, dilation, ceil), p, 0)
     else:
         sizes = (kernel, stride) if rank > 1 else (kernel[0], stride[0])
-        output = getattr(F, f"lp_pool{rank}d")(x.abs(), p, *sizes, ceil)
+        output = getattr(F, f"lp_pool{rank}d")(x.abs(), p, *sizes)
     return output
+
+
+def _sum_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Tensor:
+    return _windows(x, kernel, stride, padding, dilation, ceil).sum(0)
+
+
+def _avg_pool(
+    x: Tensor, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: int | None, dilation: Any
+) -> Tensor:
+    rank = len(kernel)
+    if all(step == 1 for step in dilation) and (rank > 1 or divisor is None):
+        more = (divisor,) if rank > 1 else ()
+        output: Tensor = getattr(F, f"avg_pool{rank}d")(x, kernel, stride, padding, ceil, include, *more)
+        return output
+    total = _windows(x, kernel, stride, padding, dilation, ceil).sum(0)
+    if divisor is not None:
+        return total / divisor
+    ones = x.new_ones(x.shape[-rank:])
+    counted = _windows(ones, kernel, stride, padding, dilation, ceil, float(include)).sum(0)
+    return total / counted.clamp(min=1)
+
+
+def _smooth_max_pool(
+    x: Tensor, kernel: Any, beta: float, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> Tensor:
+    least = torch.finfo(x.dtype).min  # runtimes differ in what they make of an infinity
+    return torch.logsumexp(_windows(x * beta, kernel, stride, padding, dilation, ceil, 0.0, least), 0) / beta
+
+
+def _min_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, *_: str) -> Tensor:
+    output: Tensor = -getattr(F, f"max_pool{len(kernel)}d")(-x, kernel, stride, padding, dilation, ceil)
+    return output
+
+
+def _max_unpool(x: Tensor, places: Tensor, kernel: Any, stride: Any, padding: Any, size: Any) -> Tensor:
+    rank = len(kernel)
+    axes = zip(x.shape[-rank:], kernel, stride, padding, strict=True)
+    shape = list(size) if size is not None else [(n - 1) * s + k - 2 * p for n, k, s, p in axes]
+    plane = x.new_zeros(*x.shape[:-rank], prod(shape))
+    return plane.scatter(-1, places.flatten(-rank), x.flatten(-rank)).view(*x.shape[:-rank], *shape)
 
 
 def _conv(x: Tensor, w: Tensor, b: Any, stride: Any, padding: Any, dilation: Any, groups: int, _: str) -> Tensor:
@@ -57,10 +135,6 @@ def _pooling(name: str, operator: Any) -> Callable[..., Any]:
         given = dict(zip(names, arguments, strict=True))
         rank = len(given["kernel_size"] if "kernel_size" in given else given["output_size"])
         kept = {key: value for key, value in given.items() if key not in _OURS_ALONE}
-        if name == "avg_pool":
-            kept.pop("dilation")
-            if rank == 1:
-                kept.pop("divisor_override")
         if name.endswith("_with_indices"):
             kept["return_indices"] = True
         return getattr(F, f"{name.removesuffix('_with_indices')}{rank}d")(**kept)
@@ -70,6 +144,10 @@ def _pooling(name: str, operator: Any) -> Callable[..., Any]:
 
 def _global_avg(x: Tensor, ndim: int, keepdims: bool) -> Tensor:
     return x.mean(tuple(range(-ndim, 0)), keepdim=keepdims)
+
+
+def _global_min(x: Tensor, ndim: int, keepdims: bool, *_: str) -> Tensor:
+    return x.amin(tuple(range(-ndim, 0)), keepdim=keepdims)
 
 
 def _global_max(x: Tensor, ndim: int, keepdims: bool, *_: str) -> Tensor:
@@ -153,6 +231,12 @@ _SEVERAL: dict[str, Callable[..., Any]] = {
     "log1p": lambda x: torch.log(1 + x),
     "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal,
+    "avg_pool": _avg_pool,
+    "sum_pool": _sum_pool,
+    "smooth_max_pool": _smooth_max_pool,
+    "min_pool": _min_pool,
+    "max_unpool": _max_unpool,
+    "global_min_pool": _global_min,
     "lp_pool": _lp_pool,
     "global_lp_pool": lambda x, ndim, p, keepdims: torch.linalg.vector_norm(x, p, list(range(-ndim, 0)), keepdims),
     "unfold": lambda x, kernel, dilation, padding, stride: F.unfold(x, kernel, dilation, padding, stride),
@@ -170,7 +254,7 @@ def register() -> None:
         ours.global_max_pool.default: _global_max,
         ours.channel_sum.default: _sum,
     }
-    for name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"):
+    for name in ("max_pool", "adaptive_avg_pool", "adaptive_max_pool"):
         operators = [name, f"{name}_with_indices"] if "max" in name else [name]
         for each in operators:
             table[getattr(ours, each).default] = _pooling(each, getattr(ours, each).default)
