@@ -247,6 +247,29 @@ def test_B1_padding_is_at_most_half_the_kernel() -> None:
     assert ht.smooth_max_pool2d(x, 2, 1.0, padding=2).shape == (1, 6, 6)  # PyTorch has no such function to follow
 
 
+@pytest.mark.parametrize("name", ["max_pool2d", "min_pool2d", "avg_pool2d", "sum_pool2d", "lp_pool2d"])
+def test_padding_of_one_side_in_every_mode(name: str) -> None:
+    x = torch.linspace(-2, 3, 60).view(2, 1, 5, 6)
+    settings: dict[str, Any] = {"norm_type": 2.0} if name == "lp_pool2d" else {}
+    record = {"max_pool2d": hu.MaxPool, "min_pool2d": hu.MinPool, "avg_pool2d": hu.AvgPool, "sum_pool2d": hu.SumPool}
+    op: Any = record[name]((3, 3), 2, ((1, 0), 1)) if name in record else hu.LpPool((3, 3), 2.0, 2, ((1, 0), 1))
+
+    def pooled(x: torch.Tensor) -> torch.Tensor:
+        output: torch.Tensor = getattr(ht, name)(x, kernel_size=3, stride=2, padding=((1, 0), 1), **settings)
+        return output
+
+    expected = torch.from_numpy(op(x.numpy()))
+    _, tangent = torch.func.jvp(pooled, (x,), (torch.ones_like(x),))
+    assert torch.equal(pooled(x), expected)
+    assert torch.equal(torch.vmap(pooled)(x), expected)
+    assert torch.equal(torch.compile(pooled, backend="eager", fullgraph=True)(x), expected)
+    assert torch.equal(tangent, torch.from_numpy(op.jvp((x.numpy(),), (np.ones_like(x.numpy()),))[1]))
+    pull = torch.func.vjp(pooled, x)[1](torch.ones_like(expected))[0]
+    assert torch.equal(pull, torch.from_numpy(op.vjp(x.numpy())[1](np.ones(expected.shape, np.float32))[0]))
+    with pytest.raises(RuntimeError, match=r"padding='same'.*pair \[W2\]"):
+        torch.vmap(lambda x: getattr(ht, name)(x, kernel_size=3, padding="same", **settings))(x)
+
+
 def test_B2_only_the_cpu() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(1, 1, 4, 4, device="cuda")

@@ -34,6 +34,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "l3 with dilation": lambda x: ht.lp_pool2d(x, 3, 2, 2, dilation=2),
     "l1, 1-D": lambda x: ht.lp_pool1d(x[0], 1.0, 3, 2, True, padding=1, dilation=2),
     "largest magnitude": lambda x: ht.lp_pool2d(x, infinity, 3, 2, padding=1),
+    "maximum with padding on one side": lambda x: ht.max_pool2d(x, 2, 1, ((1, 0), (0, 1))),
+    "its places": lambda x: ht.max_pool2d(x, 2, 1, ((1, 0), (0, 1)), return_indices=True)[1].float(),
+    "places of minima": lambda x: ht.min_pool2d(x, 2, return_indices=True)[1].float(),
+    "average with padding on one side": lambda x: ht.avg_pool2d(x, 2, 1, ((1, 0), (0, 1)), count_include_pad=False),
+    "adaptive maximum": lambda x: ht.adaptive_max_pool2d(x, (3, 5)),
     "unpool": lambda x: ht.max_unpool2d(*ht.max_pool2d(x, 2, return_indices=True), 2),
     "unpool to a size": lambda x: ht.max_unpool2d(*ht.max_pool2d(x, 2, return_indices=True), 2, output_size=(9, 11)),
 }

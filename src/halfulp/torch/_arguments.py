@@ -24,6 +24,17 @@ def per_axis(operator: str, name: str, value: Any, ndim: int) -> tuple[int, ...]
     return (value,) * ndim
 
 
+def padding_per_axis(operator: str, value: Any, ndim: int) -> tuple[int, ...]:
+    """The padding of every axis; (before, after) pairs as one flat list, which a schema can hold."""
+    given: Any = per_axis(operator, "padding", value, ndim)
+    if any(isinstance(side, str) for side in given):
+        text = "every padding must be an integer >= 0 or a (before, after) pair"
+        raise TorchShapeError(operator, f"padding={value!r}", text, "W2")
+    if any(isinstance(side, (tuple, list)) and len(side) == 2 for side in given):
+        return tuple(s for side in given for s in (side if isinstance(side, (tuple, list)) else (side, side)))
+    return tuple(given)
+
+
 def rank_of(operator: str, name: str, value: Any) -> int:
     """How many axes a sequence speaks of; an integer does not say."""
     if isinstance(value, (list, tuple, torch.Size)) and value:
@@ -42,11 +53,11 @@ def stride_or_kernel(operator: str, stride: Any, kernel: tuple[int, ...], ndim: 
 
 def check_half_padding(operator: str, kernel: Any, padding: Any) -> None:
     """PyTorch's own rule for windows: padding is at most half the kernel."""
-    for k, p in zip(kernel, padding, strict=True):
-        if 2 * p > k:
+    for k, sides in zip(kernel, padding, strict=True):
+        if 2 * max(sides) > k:
             raise TorchShapeError(
                 operator,
-                f"padding={tuple(padding)}",
+                f"padding={tuple(before if before == after else (before, after) for before, after in padding)}",
                 f"must be at most half the kernel size {tuple(kernel)}, as in PyTorch",
                 "B1",
             )

@@ -17,7 +17,14 @@ from halfulp.functional._source import functions as numpy_functions
 from halfulp.numbers import FORMATS
 from halfulp.records import AdaptiveOperator, Declaration, Operator, declaration_of
 from halfulp.records._missing import INTEGERS, dtype_name
-from halfulp.torch._arguments import check_half_padding, per_axis, rank_of, remembered, stride_or_kernel
+from halfulp.torch._arguments import (
+    check_half_padding,
+    padding_per_axis,
+    per_axis,
+    rank_of,
+    remembered,
+    stride_or_kernel,
+)
 from halfulp.torch._conv import ConvolutionBridge, spatial_rank
 from halfulp.torch._errors import TorchShapeError, as_torch_error
 from halfulp.torch._pooling import CurvedPooling, LinearPooling, check_rank, check_tensor
@@ -106,6 +113,8 @@ class Bridge:
                 pass
             elif field == "output_size" and hasattr(value, "__len__") and len(value) == ndim + 2:
                 value = tuple(value)[2:]  # PyTorch's unpooling also takes the whole shape
+            elif field == "padding":
+                value = padding_per_axis(name, value, ndim)
             elif field in _PER_AXIS:
                 value = per_axis(name, field, value, ndim)
                 kernel = value if field == "kernel_size" else kernel
@@ -131,9 +140,13 @@ def _schema_and_maker(declaration: Declaration, names: tuple[str, ...]) -> tuple
 
     @lru_cache(maxsize=1024, typed=True)
     def made(*parameters: Any) -> Operator:
-        op: Any = declaration.record(**dict(zip(names, parameters, strict=True)))
+        given = dict(zip(names, parameters, strict=True))
+        padding = given.get("padding", ())
+        if padding and len(padding) == 2 * len(given["kernel_size"]):
+            given["padding"] = tuple(zip(padding[::2], padding[1::2], strict=True))
+        op: Any = declaration.record(**given)
         if halves:
-            check_half_padding(op.name, op.kernel_size, [before for before, _ in op.padding])
+            check_half_padding(op.name, op.kernel_size, op.padding)
         return op  # type: ignore[no-any-return]
 
     types = {p.field: p.annotation for p in declaration.parameters} | {"ndim": "int"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -17,9 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from halfulp.torch._library import on_trace
-
-_OURS_ALONE = ("precision", "ties", "nan")
-"""Settings that say how to compute, or what PyTorch does anyway."""
 
 
 def _windows(
@@ -33,35 +31,60 @@ def _windows(
     beyond: float = 0.0,
 ) -> Tensor:
     """The cells of every window along a new first axis; ``beyond`` stands behind the padding in a last window."""
-    sizes = x.shape[-len(kernel) :]
-    counts = _output_shape(sizes, kernel, stride, padding, dilation, ceil)
-    steps = tuple(zip(kernel, stride, padding, dilation, sizes, counts, strict=True))
-    more = [(n - 1) * s + (k - 1) * d + 1 - 2 * p - size for k, s, p, d, size, n in steps]
-    cells = F.pad(x, [p for p in reversed(padding) for _ in "lr"], value=padded)
+    sizes, sides = x.shape[-len(kernel) :], _sides(padding, kernel)
+    counts = _counts(sizes, kernel, stride, sides, dilation, ceil)
+    steps = tuple(zip(kernel, stride, dilation, counts, strict=True))
+    more = [
+        (n - 1) * s + (k - 1) * d + 1 - size - before - after
+        for (k, s, d, n), size, (before, after) in zip(steps, sizes, sides, strict=True)
+    ]
+    cells = F.pad(x, [p for pair in reversed(sides) for p in pair], value=padded)
     cells = F.pad(cells, [side for end in reversed(more) for side in (0, end)], value=beyond)
     taps = []
     for tap in product(*map(range, kernel)):
         part = cells
-        for axis, (t, (_, s, _, d, _, n)) in enumerate(zip(tap, steps, strict=True), -len(kernel)):
+        for axis, (t, (_, s, d, n)) in enumerate(zip(tap, steps, strict=True), -len(kernel)):
             part = torch.ops.aten.slice(part, axis, t * d, t * d + (n - 1) * s + 1, s)
         taps.append(part)
     return torch.stack(taps)
 
 
-def _output_shape(sizes: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> list[int]:
+def _sides(padding: Any, kernel: Any) -> list[tuple[int, int]]:
+    """The padding before and after each axis."""
+    if len(padding) == 2 * len(kernel):
+        return list(zip(padding[::2], padding[1::2], strict=True))
+    return [(p, p) for p in padding]
+
+
+def _counts(sizes: Any, kernel: Any, stride: Any, sides: Any, dilation: Any, ceil: bool) -> list[int]:
     """The number of windows on each axis; with ``ceil`` a last one that starts in the input or before it."""
     counts = []
-    for size, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
-        room = size + 2 * p - d * (k - 1) - 1
-        more = 1 if ceil and room % s and (room // s + 1) * s < size + p else 0
+    for size, k, s, (before, after), d in zip(sizes, kernel, stride, sides, dilation, strict=True):
+        room = size + before + after - d * (k - 1) - 1
+        more = 1 if ceil and room % s and (room // s + 1) * s < size + before else 0
         counts.append(room // s + 1 + more)
     return counts
+
+
+def _max_pool(
+    x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, *_: str, indices: bool = False
+) -> Any:
+    geometry = (kernel, stride, padding, dilation, ceil)
+    if len(padding) == len(kernel):
+        return getattr(F, f"max_pool{len(kernel)}d")(x, *geometry, return_indices=indices)
+    least = torch.finfo(x.dtype).min
+    if not indices:
+        return _windows(x, *geometry, least, least).amax(0)
+    value, tap = _windows(x, *geometry, least, least).max(0)
+    sizes = x.shape[-len(kernel) :]
+    places = _windows(torch.arange(prod(sizes)).view(sizes).expand(x.shape), *geometry)
+    return value, places.gather(0, tap[None])[0]
 
 
 def _lp_pool(x: Tensor, kernel: Any, p: float, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Tensor:
     rank = len(kernel)
     if p == float("inf"):
-        output: Tensor = getattr(F, f"max_pool{rank}d")(x.abs(), kernel, stride, padding, dilation, ceil)
+        output: Tensor = _max_pool(x.abs(), kernel, stride, padding, dilation, ceil)
     elif ceil or any(padding) or any(step != 1 for step in dilation):
         output = torch.linalg.vector_norm(_windows(x, kernel, stride, padding, dilation, ceil), p, 0)
     else:
@@ -78,7 +101,7 @@ def _avg_pool(
     x: Tensor, kernel: Any, stride: Any, padding: Any, ceil: bool, include: bool, divisor: int | None, dilation: Any
 ) -> Tensor:
     rank = len(kernel)
-    if all(step == 1 for step in dilation) and (rank > 1 or divisor is None):
+    if all(step == 1 for step in dilation) and (rank > 1 or divisor is None) and len(padding) == rank:
         more = (divisor,) if rank > 1 else ()
         output: Tensor = getattr(F, f"avg_pool{rank}d")(x, kernel, stride, padding, ceil, include, *more)
         return output
@@ -97,15 +120,20 @@ def _smooth_max_pool(
     return torch.logsumexp(_windows(x * beta, kernel, stride, padding, dilation, ceil, 0.0, least), 0) / beta
 
 
-def _min_pool(x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, *_: str) -> Tensor:
-    output: Tensor = -getattr(F, f"max_pool{len(kernel)}d")(-x, kernel, stride, padding, dilation, ceil)
+def _min_pool(x: Tensor, *geometry: Any) -> Tensor:
+    output: Tensor = -_max_pool(-x, *geometry)
     return output
+
+
+def _min_pool_with_indices(x: Tensor, *geometry: Any) -> tuple[Tensor, Tensor]:
+    value, places = _max_pool(-x, *geometry, indices=True)
+    return -value, places
 
 
 def _max_unpool(x: Tensor, places: Tensor, kernel: Any, stride: Any, padding: Any, size: Any) -> Tensor:
     rank = len(kernel)
-    axes = zip(x.shape[-rank:], kernel, stride, padding, strict=True)
-    shape = list(size) if size is not None else [(n - 1) * s + k - 2 * p for n, k, s, p in axes]
+    axes = zip(x.shape[-rank:], kernel, stride, _sides(padding, kernel), strict=True)
+    shape = list(size) if size is not None else [(n - 1) * s + k - sum(p) for n, k, s, p in axes]
     plane = x.new_zeros(*x.shape[:-rank], prod(shape))
     return plane.scatter(-1, places.flatten(-rank), x.flatten(-rank)).view(*x.shape[:-rank], *shape)
 
@@ -127,19 +155,9 @@ def _conv_transpose(
     return output
 
 
-def _pooling(name: str, operator: Any) -> Callable[..., Any]:
-    """A sliding or adaptive pooling by PyTorch's function of its rank."""
-    names = [argument.name for argument in operator._schema.arguments]
-
-    def call(*arguments: Any) -> Any:
-        given = dict(zip(names, arguments, strict=True))
-        rank = len(given["kernel_size"] if "kernel_size" in given else given["output_size"])
-        kept = {key: value for key, value in given.items() if key not in _OURS_ALONE}
-        if name.endswith("_with_indices"):
-            kept["return_indices"] = True
-        return getattr(F, f"{name.removesuffix('_with_indices')}{rank}d")(**kept)
-
-    return call
+def _adaptive(name: str, x: Tensor, output_size: Any, indices: bool = False) -> Any:
+    function = getattr(F, f"{name}{len(output_size)}d")
+    return function(x, output_size, return_indices=True) if indices else function(x, output_size)
 
 
 def _global_avg(x: Tensor, ndim: int, keepdims: bool) -> Tensor:
@@ -231,10 +249,16 @@ _SEVERAL: dict[str, Callable[..., Any]] = {
     "log1p": lambda x: torch.log(1 + x),
     "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal,
+    "adaptive_avg_pool": lambda x, size: _adaptive("adaptive_avg_pool", x, size),
+    "adaptive_max_pool": lambda x, size, *_: _adaptive("adaptive_max_pool", x, size),
+    "adaptive_max_pool_with_indices": lambda x, size, *_: _adaptive("adaptive_max_pool", x, size, indices=True),
     "avg_pool": _avg_pool,
     "sum_pool": _sum_pool,
     "smooth_max_pool": _smooth_max_pool,
+    "max_pool": _max_pool,
+    "max_pool_with_indices": partial(_max_pool, indices=True),
     "min_pool": _min_pool,
+    "min_pool_with_indices": _min_pool_with_indices,
     "max_unpool": _max_unpool,
     "global_min_pool": _global_min,
     "lp_pool": _lp_pool,
@@ -254,10 +278,6 @@ def register() -> None:
         ours.global_max_pool.default: _global_max,
         ours.channel_sum.default: _sum,
     }
-    for name in ("max_pool", "adaptive_avg_pool", "adaptive_max_pool"):
-        operators = [name, f"{name}_with_indices"] if "max" in name else [name]
-        for each in operators:
-            table[getattr(ours, each).default] = _pooling(each, getattr(ours, each).default)
     for each, written in _SEVERAL.items():
         table[getattr(ours, each).default] = _plain(written)
 
