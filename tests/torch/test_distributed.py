@@ -51,7 +51,7 @@ def whole(kind: str) -> str:
     "kind",
     [
         *("float", "half", "double", "ties", "norm", "norms", "norms of halves", "norms of 16 bits"),
-        *("norms of doubles", "norms of infinity", "words", "words by count"),
+        *("norms of doubles", "norms of infinity", "words", "words by count", "instances"),
     ],
 )
 def test_any_number_of_processes_gives_the_bits_of_one(kind: str, tmp_path: Path) -> None:
@@ -149,6 +149,12 @@ def test_pieces_give_the_bits_of_the_whole(cuts: list[int]) -> None:
     assert all(torch.equal(p.grad, q.grad + q.grad) for p, q in pairs)
     (model(x) * weights).sum().backward()  # outside the block layers are as before
     assert all(torch.equal(p.grad, q.grad + q.grad + q.grad) for p, q in pairs)
+
+
+def test_pieces_refuse_layers_that_mix_the_rows_of_a_batch() -> None:
+    for norm in (ht.BatchNorm2d(3), ht.InstanceNorm2d(3, track_running_stats=True)):
+        with pytest.raises(ValueError, match=r"mixes the rows of a piece.*\[B8\]"), ht.pieces(nn.Sequential(norm)) as _:
+            norm(torch.ones(1, 3, 2, 2))
 
 
 def test_pieces_that_fail_leave_the_model_as_it_was() -> None:

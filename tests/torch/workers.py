@@ -79,6 +79,9 @@ def network(kind: str) -> nn.Module:
     torch.manual_seed(0)
     if kind == "norm":
         model: nn.Module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 3))
+    elif kind == "instances":
+        norm = nn.InstanceNorm2d(4, affine=True, track_running_stats=True)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), norm, nn.ReLU(), nn.Conv2d(4, 2, 3))
     elif kind.startswith("norms"):
         model = Norms()
     elif kind.startswith("words"):
@@ -106,7 +109,7 @@ def batch(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
     x = torch.randn(BATCH, 3, 6, 6)
     if kind == "norms of infinity":
         x[2, 1, 3, 3] = float("inf")
-    return x, torch.randn(BATCH, 2, 2, 2) if kind == "norm" else torch.randn(BATCH, 5)
+    return x, torch.randn(BATCH, 2, 2, 2) if kind in ("norm", "instances") else torch.randn(BATCH, 5)
 
 
 def part(x: torch.Tensor, rank: int, size: int) -> torch.Tensor:

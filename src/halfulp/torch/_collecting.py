@@ -28,13 +28,16 @@ from halfulp.torch.embedding_rows import row_sums
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-_NORMS = (nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, *_BATCH_NORMS)
+_INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_NORMS = (nn.LayerNorm, nn.GroupNorm, *_INSTANCE_NORMS, *_BATCH_NORMS)
 _KINDS = (*_CONVOLUTIONS, *_TRANSPOSED, nn.Linear, nn.Embedding, *_NORMS)
 _Function: Any = torch.autograd.Function
 
 
 def mixes_batch(layer: nn.Module) -> bool:
-    """Whether a row of the layer's output depends on other rows of the batch."""
+    """Whether a row of the layer's output, or a running statistic, depends on other rows of the batch."""
+    if isinstance(layer, _INSTANCE_NORMS):
+        return layer.training and layer.track_running_stats
     return isinstance(layer, _BATCH_NORMS) and (layer.training or layer.running_mean is None)
 
 

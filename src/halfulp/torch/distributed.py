@@ -40,8 +40,9 @@ class ExactDataParallel(nn.Module, Collector):
 
     Gradients are those of one process with the whole batch, bit for bit, for any number of processes: the sum, over all
     rows, of the loss that each process calls ``backward`` on. So a mean is taken over the whole batch:
-    ``loss(outputs, labels, reduction="sum") / whole_batch``. Batch norm in training takes its statistics from the whole
-    batch. Parameters and buffers are those of rank 0. Every process must make the same calls in the same order.
+    ``loss(outputs, labels, reduction="sum") / whole_batch``. Statistics of a batch norm in training, and
+    running ones of an instance norm, are those of the whole batch. Parameters and buffers are those of rank 0. Every
+    process must make the same calls in the same order.
 
     ``timeout`` seconds without an answer, or the end of another process, is a :class:`WorkerLostError` on all others.
 
