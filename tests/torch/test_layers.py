@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import pickle
 from fractions import Fraction
@@ -78,6 +79,8 @@ def test_value_and_gradients_are_those_of_the_function(name: str) -> None:
     layer, (_, inputs, function) = _made(name), CASES[name]
     assert repr(layer) == repr(getattr(nn, name)(*CASES[name][0]))
     assert isinstance(layer, getattr(nn, name))
+    names = [list(inspect.signature(getattr(home, name)).parameters) for home in (ht, nn)]
+    assert names[0] == names[1]
     ours = _gradients(layer, layer, inputs)
     expected = _gradients(lambda *t: function(layer, *t), layer, inputs)
     assert len(ours) == len(expected)

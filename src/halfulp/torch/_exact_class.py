@@ -50,10 +50,6 @@ class Layer(Exact):
             ours.forward, ours._halfulp_calls = exact_forward(base), {}
             _named[base] = ours
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        ask_modes()
-        super().__init__(*arguments, **keywords)
-
 
 _named: dict[Any, type[nn.Module]] = {}
 """A class of PyTorch -> the class here that takes its place."""

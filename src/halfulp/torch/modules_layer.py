@@ -6,7 +6,7 @@ they are. Its ``forward`` is PyTorch's own, with our function in place of PyTorc
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from halfulp.torch._exact_class import Layer
 from halfulp.torch.embedding_rows import check_known
@@ -183,9 +183,23 @@ class Embedding(Layer, nn.Embedding):
     1.0
     """
 
-    def __init__(self, *arguments: Any, **keywords: Any) -> None:
-        super().__init__(*arguments, **keywords)
-        check_known(self.max_norm, self.sparse)
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        check_known(max_norm, sparse)
+        settings = (padding_idx, None, norm_type, scale_grad_by_freq, False, _weight, _freeze, device, dtype)
+        super().__init__(num_embeddings, embedding_dim, *settings)
 
 
 class Upsample(Layer, nn.Upsample):
