@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import pytest
@@ -42,6 +43,12 @@ def test_state_dicts_load_both_ways(name: str) -> None:
             for parameter in module.parameters():
                 parameter.mul_(8).round_()
     assert torch.equal(ours(x), theirs(x))
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_constructors_show_the_parameters_of_pytorchs(name: str) -> None:
+    ours, theirs = (list(inspect.signature(getattr(home, name)).parameters.values()) for home in (ht, nn))
+    assert [(p.name, p.default) for p in ours] == [*((p.name, p.default) for p in theirs), ("precision", "correct")]
 
 
 @pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])

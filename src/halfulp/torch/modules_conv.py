@@ -44,6 +44,25 @@ class _Conv(_Precise):
     groups: Any
     _reversed_padding_repeated_twice: Any
 
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        precision: str = "correct",
+    ) -> None:
+        settings = (stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, *settings, precision=precision)
+
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding = self.padding
         if self.padding_mode != "zeros":  # PyTorch pads such inputs itself
@@ -64,6 +83,26 @@ class _ConvTranspose(_Precise):
 
     kernel_size: Any
     _output_padding: Any
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        precision: str = "correct",
+    ) -> None:
+        settings = (stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, *settings, precision=precision)
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Convolve; ``output_size`` chooses among the sizes that the stride leaves open."""
