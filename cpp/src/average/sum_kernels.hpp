@@ -45,7 +45,7 @@ struct SumDivisor {
   double value;
   double inverse;     // 1 / value, rounded
   double high, rest;  // 1 / value in two parts; rest = 0: products with `high` are as good, see sum_divisor
-  double near, far;   // -1 / value by 2^-50 too small and too large; a power of two: neither
+  double near, far;   // -1 / value by 2^-50 too small and too large; a power of two: neither; from 2^26 on: NaN
   bool power_of_two;
 };
 
@@ -61,7 +61,8 @@ inline SumDivisor sum_divisor(Index n) {
   const auto value = static_cast<double>(n);
   const Index magnitude = n < 0 ? -n : n;
   const bool power_of_two = (magnitude & (magnitude - 1)) == 0;
-  const double inverse = 1.0 / value, slack = power_of_two ? 0.0 : 0x1p-50;
+  const double inverse = 1.0 / value;
+  const double slack = magnitude >= Index{1} << 26 ? NAN : power_of_two ? 0.0 : 0x1p-50;
   SumDivisor d{value, inverse, inverse, 0.0, -inverse * (1.0 - slack), -inverse * (1.0 + slack), power_of_two};
   const double error = std::fma(value, d.inverse, -1.0);
   if (std::fabs(error) <= 0x1p-54) return d;

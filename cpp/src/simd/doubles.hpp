@@ -350,6 +350,29 @@ inline V larger(const V& a, const V& b) {
 #endif
 }
 
+// The upper 16 bits of lanes as signed numbers, where maxima of whole lanes take several instructions. What comes of the
+// other bits means nothing.
+#if defined(HALFULP_ISA_avx512) || !defined(HALFULP_X86)
+template <class Bits>
+inline constexpr bool kUpperBits = false;
+#elif defined(HALFULP_ISA_avx2)
+template <class Bits>
+inline constexpr bool kUpperBits = sizeof(Bits) == 8;
+#else
+template <class Bits>
+inline constexpr bool kUpperBits = sizeof(Bits) >= 4;
+#endif
+template <class V>
+inline V larger_upper_bits(const V& a, const V& b) {
+  return reinterpret<V>(max_first(reinterpret<Vector<std::int16_t>>(a), reinterpret<Vector<std::int16_t>>(b)));
+}
+
+// Without the last 26 of 53 bits.
+inline Doubles upper_half(const Doubles& x) {
+  using Bits = Vector<std::uint64_t>;
+  return reinterpret<Doubles>(reinterpret<Bits>(x) & splat(~std::uint64_t{0} << 26));
+}
+
 // Asks for what lies further on: two pages for the second cache, of which many requests may wait, half a page for the
 // first.
 inline void prefetch_ahead(const void* x) {

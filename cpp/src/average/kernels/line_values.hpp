@@ -3,6 +3,7 @@
 // serve the ends of rows.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -61,6 +62,9 @@ inline void store_rounded(T* out, double q) {
 }
 
 inline double magnitude(double x) { return std::fabs(x); }
+inline double upper_half(double x) {
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & ~std::uint64_t{0} << 26);
+}
 inline double fused(double a, double b, double c) { return std::fma(a, b, c); }
 
 template <class V>
@@ -259,28 +263,60 @@ inline void put(const Sums& sums, Index i, const H& v) {
   if constexpr (requires { v.bound; }) put_part(sums.bound + i, v.bound);
 }
 
-// The magnitudes of what has passed, lane by lane.
+// The magnitudes of what has passed, lane by lane. Upper bits only, where these are quicker: then `smallest` holds the
+// largest differences of the sign bit and magnitudes, among which that of zero is the least.
 template <class T>
 struct MagnitudeLanes {
   using Bits = typename format_of<T>::bits_type;
   using Lanes = Vector<Bits>;
   static constexpr Index kWidth = kLanes<Bits>;
-  static constexpr Bits kMask = static_cast<Bits>(static_cast<Bits>(~Bits{0}) >> 1), kNone = kMask;
+  static constexpr bool kUpper = kUpperBits<Bits>;
+  static constexpr Bits kSign = format_of<T>::sign, kMask = static_cast<Bits>(~kSign), kNone = kUpper ? kSign : kMask;
 
   HALFULP_IN_LINE void take(const Lanes& lanes) {
     const Lanes found = lanes & splat(kMask);
-    Lanes less = found - splat(Bits{1});  // zero becomes a pattern of ones, the largest one, and so does not count
-    if constexpr (!kAnyUnsigned<Bits>) less = less & splat(kMask);
-    smallest = smaller(less, smallest);
-    largest = larger(found, largest);
+    if constexpr (kUpper) {
+      keep(splat(kSign) - found, found);
+    } else {
+      Lanes less = found - splat(Bits{1});  // zero becomes a pattern of ones, the largest one, and so does not count
+      if constexpr (!kAnyUnsigned<Bits>) less = less & splat(kMask);
+      keep(less, found);
+    }
   }
   HALFULP_IN_LINE void take(const T* x) { take(load(reinterpret_cast<const Bits*>(x))); }
-  HALFULP_IN_LINE void join(const MagnitudeLanes& others) {
-    smallest = smaller(others.smallest, smallest);
-    largest = larger(others.largest, largest);
+  HALFULP_IN_LINE void join(const MagnitudeLanes& others) { keep(others.smallest, others.largest); }
+
+  MagnitudeRange range() const {
+    Bits least[kWidth], most[kWidth];
+    std::memcpy(least, &smallest, sizeof least);
+    std::memcpy(most, &largest, sizeof most);
+    Bits low = kNone, high = 0;
+    if constexpr (kUpper) {
+      // Bounds on what the upper bits are of.
+      constexpr int shift = 8 * static_cast<int>(sizeof(Bits)) - 16;
+      constexpr Bits rest = (Bits{1} << shift) - 1;
+      std::int16_t difference = INT16_MIN;
+      for (Index i = 0; i < kWidth; ++i) {
+        const auto found = static_cast<std::int16_t>(least[i] >> shift);
+        difference = found > difference ? found : difference;
+        high = most[i] > high ? most[i] : high;
+      }
+      if (difference == INT16_MIN) return {};
+      return {kSign - (static_cast<Bits>(difference) << shift) - rest - 1, high | rest};
+    } else {
+      for (const Bits bits : least) low = bits < low ? bits : low;
+      for (const Bits bits : most) high = bits > high ? bits : high;
+      return {low == kNone ? ~std::uint64_t{0} : std::uint64_t{low}, high};
+    }
   }
 
   Lanes smallest = splat(kNone), largest = splat(Bits{0});
+
+ private:
+  HALFULP_IN_LINE void keep(const Lanes& least, const Lanes& most) {
+    smallest = kUpper ? larger_upper_bits(least, smallest) : smaller(least, smallest);
+    largest = kUpper ? larger_upper_bits(most, largest) : larger(most, largest);
+  }
 };
 
 // The magnitudes of all that was read, as MagnitudeRange has them.
@@ -312,14 +348,7 @@ class MagnitudeScan {
   Lanes lanes() const { return lanes_; }
   void set_lanes(const Lanes& lanes) { lanes_ = lanes; }
 
-  MagnitudeRange range() const {
-    Bits least[Lanes::kWidth], most[Lanes::kWidth], smallest = Lanes::kNone, largest = 0;
-    std::memcpy(least, &lanes_.smallest, sizeof least);
-    std::memcpy(most, &lanes_.largest, sizeof most);
-    for (const Bits bits : least) smallest = bits < smallest ? bits : smallest;
-    for (const Bits bits : most) largest = bits > largest ? bits : largest;
-    return {smallest == Lanes::kNone ? ~std::uint64_t{0} : std::uint64_t{smallest}, largest};
-  }
+  MagnitudeRange range() const { return lanes_.range(); }
 
  private:
   Lanes lanes_;

@@ -78,11 +78,26 @@ inline Correction<V> corrected(const V& sum, const V& low, const SumDivisor& d) 
   return {q, rest.sum, c, magnitude(rest.low) + magnitude(slip)};
 }
 
+// q n - sum where q is the rounded quotient, exactly. Without fused operations by halves of q: where n < 2^26, products
+// with these lose nothing, the difference is of neighbours, and what remains is a double.
+template <class V>
+inline V excess(const V& q, const V& n, const V& sum) {
+  if constexpr (kFuses) return fused(q, n, -sum);
+  const V high = upper_half(q);
+  return (high * n - sum) + (q - high) * n;
+}
+// q + t * slope, where the product may be rounded.
+template <class V>
+inline V moved(const V& q, const V& t, const V& slope) {
+  if constexpr (kFuses) return fused(t, slope, q);
+  return q + t * slope;
+}
+
 // The same for most quotients and n > 0, in six operations. With r = q n - sum, exact, and t = r - low, off by 2^-53 of
 // itself at most, the quotient q - (r - low) / n lies between q + t `near` and q + t `far`: where these round alike
-// they round as it does. Where n is a power of two nothing is lost before that rounding. A zero keeps its sign: t is +0
-// and its products -0. Sums that are exact are multiples of 2^-900, or zero, and below 2^1000, and n < 2^50: nothing
-// here leaves the range.
+// they round as it does. They leave room for 2^-50, and 1 / n, t, `near` and a product with t may be off by 2^-53 each.
+// Where n is a power of two nothing is lost before that rounding. A zero keeps its sign: t is +0 and its products -0.
+// Sums that are exact are multiples of 2^-900, or zero, and below 2^1000, and n < 2^50: nothing here leaves the range.
 template <class V>
 struct QuotientEnds {
   V near, far;
@@ -90,8 +105,8 @@ struct QuotientEnds {
 template <class V>
 inline QuotientEnds<V> quotient_ends(const Pair<V>& value, const SumDivisor& d) {
   const V q = value.sum * all<V>(d.inverse);
-  const V t = fused(q, all<V>(d.value), -value.sum) - value.low;
-  return {fused(t, all<V>(d.near), q), fused(t, all<V>(d.far), q)};
+  const V t = excess(q, all<V>(d.value), value.sum) - value.low;
+  return {moved(q, t, all<V>(d.near)), moved(q, t, all<V>(d.far))};
 }
 
 inline bool equal_in_all(double a, double b) { return a == b; }
