@@ -137,7 +137,7 @@ inline Held<T, V> cells(const Sums& in, Index at, Index count, Index step) {
 
 // Windows one apart.
 template <class T, int Count, class Sink>
-void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& sink) {
+HALFULP_APART void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& sink) {
   const SumRows rows = from;
   const SumSegment g = segment;
   for (Index k = 0; k < rows.count; ++k) {

@@ -11,13 +11,16 @@ namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
 // As many vectors of a row as have their sums in registers.
-inline constexpr int kStrip = kVectorBytes == 64 ? 7 : 3;
+inline constexpr int kStrip = kVectorBytes >= 32 ? 7 : 4;
 inline constexpr Index kStripWide = kLanes<float>;
+inline constexpr Index kNearBytes = Index{1} << 15;  // the rows of two lines stay in the first cache
+inline constexpr Index kAheadBytes = Index{1} << 12;
 
 // The same for all rows at once, several vectors of each and the last one `last` from the first, with their magnitudes.
+// Asks for the cells `ahead`.
 template <int Vectors>
-HALFULP_APART void add_strip(const float* source, const Index* rows, Index count, Index last, const Sums& out,
-                             MagnitudeScan<float>& scan) {
+HALFULP_APART void add_strip(const float* source, const Index* rows, Index count, Index last, Index ahead,
+                             const Sums& out, MagnitudeScan<float>& scan) {
   constexpr int kParts = static_cast<int>(kStripWide / kWide);
   Doubles sums[Vectors][kParts];
   for (auto& vector : sums)
@@ -27,7 +30,7 @@ HALFULP_APART void add_strip(const float* source, const Index* rows, Index count
   for (Index r = 0; r < count; ++r) {
     const float* const x = source + rows[r];
     for (int k = 0; k < Vectors; ++k) {
-      prefetch_ahead(x + at(k));
+      if (k * kVectorBytes % kCacheLine == 0) prefetch_cell(x + at(k), ahead);
       magnitudes.take(x + at(k));
       for (int p = 0; p < kParts; ++p) sums[k][p] += widened<Doubles>(x + at(k) + p * kWide);
     }
@@ -39,19 +42,22 @@ HALFULP_APART void add_strip(const float* source, const Index* rows, Index count
 
 template <int... Less>
 void add_strip_of(Index vectors, std::integer_sequence<int, Less...>, const float* source, const Index* rows,
-                  Index count, Index last, const Sums& out, MagnitudeScan<float>& scan) {
+                  Index count, Index last, Index ahead, const Sums& out, MagnitudeScan<float>& scan) {
   static constexpr decltype(&add_strip<1>) strips[] = {add_strip<Less + 1>...};
-  strips[vectors - 1](source, rows, count, last, out, scan);
+  strips[vectors - 1](source, rows, count, last, ahead, out, scan);
 }
 
-// For n of at least a vector: the last one ends with the row.
+// For n of at least a vector: the last one ends with the row. The next line's rows arrive while this one's are added.
 inline void add_strips(const float* source, const Index* rows, Index count, Index n, const Sums& out,
                        MagnitudeScan<float>& scan) {
+  constexpr Index size = sizeof(float);
+  const Index next = (rows[1] - rows[0]) * count, ahead = next * size <= kNearBytes ? next : kAheadBytes / size;
   for (Index i = 0; i < n; i += kStrip * kStripWide) {
     if (n - i < kStripWide) i = n - kStripWide;
     const Index left = n - i, all = (left + kStripWide - 1) / kStripWide, vectors = all < kStrip ? all : kStrip;
     const Index last = all <= kStrip ? left - kStripWide : (vectors - 1) * kStripWide;
-    add_strip_of(vectors, std::make_integer_sequence<int, kStrip>{}, source + i, rows, count, last, out + i, scan);
+    add_strip_of(vectors, std::make_integer_sequence<int, kStrip>{}, source + i, rows, count, last, ahead, out + i,
+                 scan);
   }
 }
 
@@ -521,9 +527,9 @@ LineContents sum_lanes(const LineTask<T>& task) {
 
 // Eight vectors of partial sums, so that additions do not wait for each other; magnitudes are taken on the way. The
 // sums are held as those of H are. term(tag, i) is what is summed of cell i.
-template <class T, class H, bool Ahead, class Term>
+template <class T, class H, class Term>
 HALFULP_IN_LINE inline MagnitudeRange sum_terms(const T* x, Index n, const Sums& out, const Term& term) {
-  constexpr Index kParts = 8, kStep = kParts * kWide;
+  constexpr Index kParts = 8, kStep = kParts * kWide, size = sizeof(T), kCells = kCacheLine / size;
   using Lanes = MagnitudeLanes<T>;
   MagnitudeScan<T> scan;
   Lanes magnitudes = scan.lanes();
@@ -532,8 +538,7 @@ HALFULP_IN_LINE inline MagnitudeRange sum_terms(const T* x, Index n, const Sums&
   Held<H, double> sum = held<H, double>(-0.0);
   Index i = 0;
   for (; i + kStep <= n; i += kStep) {
-    if constexpr (Ahead)
-      for (Index k = 0; k < kStep; k += static_cast<Index>(64 / sizeof(T))) prefetch_ahead(x + i + k);
+    for (Index k = 0; k < kStep; k += kCells) prefetch_cell(x + i + k, kAheadBytes / size);
     for (Index k = 0; k < kStep; k += Lanes::kWidth) magnitudes.take(x + i + k);
     for (Index k = 0; k < kParts; ++k) parts[k] = plus(parts[k], term(Tag<Doubles>{}, i + k * kWide));
   }
@@ -554,14 +559,14 @@ HALFULP_IN_LINE inline MagnitudeRange sum_terms(const T* x, Index n, const Sums&
 // Sizes: the absolute values are summed.
 template <class T, class H, bool Sizes>
 MagnitudeRange sum_all(const T* x, Index n, const Sums& out) {
-  return sum_terms<T, H, false>(x, n, out, [x]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
+  return sum_terms<T, H>(x, n, out, [x]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
     if constexpr (Sizes) return magnitude(widened<V>(x + i));
     else return widened<V>(x + i);
   });
 }
 
 MagnitudeRange sum_with_signs(const float* signs, const float* x, Index n, const Sums& out) {
-  return sum_terms<float, float, true>(x, n, out, [=]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
+  return sum_terms<float, float>(x, n, out, [=]<class V>(Tag<V>, Index i) HALFULP_IN_LINE {
     return widened_with_sign<V>(signs + i, x + i);
   });
 }

@@ -20,6 +20,15 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
+inline constexpr Index kCacheLine = 64;
+
+// Asks for what lies that far on; it need not exist.
+template <class T>
+HALFULP_IN_LINE inline void prefetch_cell(const T* x, Index ahead) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) +
+                                                   static_cast<std::uintptr_t>(ahead) * sizeof(T)));
+}
+
 template <class V>
 struct Tag {
   using type = V;
