@@ -71,20 +71,21 @@ struct RoundPairs {
     const LineTask<double>& task;
 
     void take(Index at, const Pair<Doubles>& v, Index left) const {
-      if (left < kWide) return take_with_care(at, v, left);
+      if (left < kWide) return take_with_care(at, v.sum, v.low, left);
       const QuotientEnds<Doubles> ends = quotient_ends(v, divisor);
       if (equal_in_all(ends.near, ends.far)) return put_part(out + at, ends.near);
       Doubles quotient;
-      if (!all_lanes(decided_f64(v, divisor, quotient))) return take_with_care(at, v, left);
+      if (!all_lanes(decided_f64(v, divisor, quotient))) return take_with_care(at, v.sum, v.low, left);
       put_part(out + at, quotient);
     }
 
     void take_all(Index at, const Pair<Doubles>& v) const { take(at, v, kWide); }
 
-    HALFULP_APART void take_with_care(Index at, const Pair<Doubles>& v, Index left) const {
+    // By value: a pair that has an address would be stored each time.
+    HALFULP_APART void take_with_care(Index at, Doubles sum, Doubles low, Index left) const {
       double parts[2 * kWide];
       const Sums stored{parts, parts + kWide, nullptr};
-      put(stored, 0, v);
+      put(stored, 0, Pair<Doubles>{sum, low});
       divide(task, stored, left < kWide ? left : kWide, divisor, out + at);
     }
   };

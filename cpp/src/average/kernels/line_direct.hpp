@@ -223,10 +223,7 @@ struct NoDirectLines {
 };
 
 // A line that is not asked for.
-struct NoLine {
-  template <class Values>
-  void take(Index, const Values&, Index) const {}
-};
+struct NoLine {};
 
 // Two segments whose outputs alternate: of two neighbours the first and the sum, or the sum and the second.
 struct Alternating {
@@ -246,24 +243,27 @@ HALFULP_APART void expand_row(const LineTask<T>& task, Index row, const Alternat
   const Sums kept = sums;
   const Index start = g.first + kWide, output = g.output, length = g.length;
   Values first = ends.anywhere(g.first);
-  const auto take = [&](Index t, const Values& v) HALFULP_IN_LINE {
-    if constexpr (!std::is_same_v<Together, NoLine>)
-      line_together.take(output + t, plus(get<T, Doubles>(kept, t), v), length - t);
-    line_alone.take(output + t, v, length - t);
+  const auto give = [&](auto whole, const auto& line, Index t, const Values& v) HALFULP_IN_LINE {
+    if constexpr (whole) line.take_all(output + t, v);
+    else line.take(output + t, v, length - t);
+  };
+  const auto take = [&](auto whole, Index t, const Values& v) HALFULP_IN_LINE {
+    if constexpr (!std::is_same_v<Together, NoLine>) give(whole, line_together, t, plus(get<T, Doubles>(kept, t), v));
+    give(whole, line_alone, t, v);
     put(kept, t, v);
   };
-  const auto finish = [&](Index t, const Values& next) HALFULP_IN_LINE {
+  // Two vectors of outputs; all of them if `whole`.
+  const auto finish = [&](auto whole, Index t, const Values& next) HALFULP_IN_LINE {
     const Values second = by_parts(first, next, shifted_by_one<double>), sum = plus(first, second);
     const Values &x = SumFirst ? sum : first, &y = SumFirst ? second : sum;
-    take(t, by_parts(x, y, zip_low<double>));
-    if (length - t > kWide) take(t + kWide, by_parts(x, y, zip_high<double>));
+    take(whole, t, by_parts(x, y, zip_low<double>));
+    if (whole || length - t > kWide) take(whole, t + kWide, by_parts(x, y, zip_high<double>));
     first = next;
   };
-  const Index wanted = (length + 2 * kWide - 1) / (2 * kWide);
-  const Index inside = columns.vectors_inside(start, kWide, wanted);
+  const Index inside = columns.vectors_inside(start, kWide, length / (2 * kWide));
   Index n = 0;
-  for (; n < inside; ++n) finish(2 * n * kWide, columns.inside(start + n * kWide));
-  for (; n < wanted; ++n) finish(2 * n * kWide, ends.anywhere(start + n * kWide));
+  for (; n < inside; ++n) finish(std::true_type{}, 2 * n * kWide, columns.inside(start + n * kWide));
+  for (; 2 * n * kWide < length; ++n) finish(std::false_type{}, 2 * n * kWide, ends.anywhere(start + n * kWide));
 }
 
 // Lines whose outputs alternate, of one or two rows. The second row of one line often is all that the next one has:
