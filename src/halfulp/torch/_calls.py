@@ -72,11 +72,16 @@ class Watched(_Mode):  # type: ignore[misc]
             if torch.is_grad_enabled() and not _once(name, args, kwargs):
                 self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
             return
-        if name in EXACT or name.rstrip("_") in EXACT or name == "get":
+        if name in EXACT or name.rstrip("_") in EXACT or name == "get" or _is_ours(func):
             return
         if name.rstrip("_") in EXACT_FOR_INTEGERS and not any(_inexact(a) for a in (*args, *kwargs.values())):
             return
         self.calls[name] = f"{resolve_name(func) or name}: PyTorch's own"
+
+
+def _is_ours(func: Any) -> bool:
+    """Whether this is a registered operator of ours, which a user's code or a hook called itself."""
+    return str(resolve_name(func)).startswith("halfulp.")
 
 
 def _found(func: Any) -> Any:

@@ -21,11 +21,10 @@ from torch import Tensor
 from torch._C import _get_tracing_state
 
 from halfulp import torch as _package
-from halfulp.functional._accepted import older_reduction
+from halfulp.functional._accepted import implied_axis, older_reduction
 from halfulp.records import declarations
 from halfulp.torch import unpooling
-from halfulp.torch._accepted import implied_axis
-from halfulp.torch._sums import broadcast
+from halfulp.torch._sums import broadcast, same_shape
 
 __all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "LEFT", "LEFT_BY_FUNCTION", "OTHER_METHODS", "OURS"]
 
@@ -54,8 +53,9 @@ _SINGLE = _words(
 _QUESTIONS = _words(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
     get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
-    is_same_size result_type allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
-    grad is_inference is_nonzero untyped_storage is_set_to _assert"""
+    is_same_size result_type promote_types allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
+    grad is_inference is_nonzero untyped_storage is_set_to _assert
+    _set_grad_enabled randint randperm"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(
@@ -95,7 +95,7 @@ def _arithmetic(name: str) -> Any:
     def call(input: Any, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
         if alpha != 1:
             other = other * alpha
-        if isinstance(input, Tensor) and isinstance(other, Tensor) and input.shape != other.shape:
+        if isinstance(input, Tensor) and isinstance(other, Tensor) and not same_shape(input, other.shape):
             shape, dtype = _sized(input, other), _common(input, other)
             input, other = _wide(input, shape, dtype), _wide(other, shape, dtype)
         return plain(input, other, **keywords)
@@ -114,7 +114,7 @@ def _arithmetic_in_place(name: str) -> Any:
     def call(input: Tensor, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
         if alpha != 1:
             other = other * alpha
-        if isinstance(other, Tensor) and input.shape != other.shape:
+        if isinstance(other, Tensor) and not same_shape(other, input.shape):
             other = _wide(other, input.shape, _common(input, other))
         return plain(input, other, **keywords)
 
@@ -132,7 +132,7 @@ def _selection(name: str) -> Any:
     def call(*operands: Any, **keywords: Any) -> Any:
         tensors = [o for o in (*operands, *keywords.values()) if isinstance(o, Tensor)]
         shape = _sized(*tensors)
-        if all(t.shape == shape for t in tensors if t.is_floating_point()):
+        if all(same_shape(t, shape) for t in tensors if t.is_floating_point()):
             return plain(*operands, **keywords)
         dtype = _common(*tensors)
         return plain(
@@ -340,7 +340,7 @@ def mse_loss(
 ) -> Any:
     """``torch.nn.functional.mse_loss``; weighted, every step is rounded once."""
     reduction = older_reduction(size_average, reduce, reduction)
-    if input.shape != target.shape:
+    if not same_shape(input, target.shape):
         shape = _sized(input, target)
         input, target = broadcast(input, shape), broadcast(target, shape)
     if weight is None:
