@@ -53,8 +53,8 @@ _SINGLE = _words(
 _QUESTIONS = _words(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
     get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
-    is_same_size result_type promote_types allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
-    grad is_inference is_nonzero untyped_storage is_set_to _assert
+    is_same_size result_type promote_types allclose get iter bool int index hash repr format deepcopy reduce_ex setstate
+    dtype shape grad is_inference is_nonzero untyped_storage is_set_to _assert
     _set_grad_enabled randint randperm"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
