@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import halfulp.torch as ht
 
@@ -71,3 +72,47 @@ def test_exported_graphs_take_every_size_of_a_batch(name: str) -> None:
     program = torch.export.export(model, (torch.randn(2, 5, 6),), dynamic_shapes=sizes).module()
     x = torch.randn(7, 5, 6)
     assert torch.equal(program(x), model(x))
+
+
+@torch.jit.script
+def compiled(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x)
+
+
+class Gate(torch.autograd.Function):
+    """A function with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * torch.sigmoid(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * torch.sigmoid(x)
+
+
+def test_operators_in_compiled_functions_are_named_by_run() -> None:
+    report = ht.replace(Called(compiled), everything=True).run(torch.ones(3))
+    assert report.not_covered == {"sigmoid": "torch.ops.aten.sigmoid: PyTorch's own, in a compiled function"}
+
+
+def test_the_backward_of_an_autograd_function_is_named() -> None:
+    model = Called(lambda x: {"values": [Gate.apply(x) * 2]})
+    report = ht.replace(model, everything=True)
+    model(torch.ones(3, requires_grad=True))
+    assert report.not_covered == {"Gate.backward": "runs with PyTorch's own functions"}
+
+
+def test_a_checkpoint_of_a_function_is_named_and_of_a_module_is_not() -> None:
+    def run(part: Any) -> dict[str, str]:
+        model = Called(lambda x: checkpoint(part, x, use_reentrant=True))
+        report = ht.replace(model, everything=True)
+        model(torch.ones(2, 3, requires_grad=True))
+        return report.not_covered
+
+    inner = Called(lambda x: torch.softmax(x, 1))
+    ht.replace(inner, everything=True)
+    assert run(inner) == {}
+    assert run(lambda x: torch.softmax(x, 1)) == {"CheckpointFunction.backward": "runs with PyTorch's own functions"}

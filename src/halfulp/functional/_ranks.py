@@ -46,7 +46,7 @@ def builder(record: type[T]) -> Callable[..., T]:
     if rank is None:
         return cached(lambda ndim, *values: record(*values))
     if rank == "ndim":
-        return cached(lambda ndim, *values: record(ndim, *_as_pytorch(names, values, ndim)))
+        return cached(lambda ndim, *values: record(ndim, *_as_pytorch(names, values, ndim)))  # type: ignore[call-arg]
     place = names.index(rank)
 
     def build(ndim: int | None, *values: Any) -> T:

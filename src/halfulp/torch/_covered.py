@@ -61,6 +61,16 @@ EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(
     _words("Tensor.unfold getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile pad")
 )
+EXACT_IN_ATEN = frozenset(
+    (
+        *(EXACT | GATHERS),
+        *_words(
+            """_unsafe_view _to_copy as_strided slice constant_pad_nd lift_fresh empty_strided copy set resize add sub
+            _reshape_alias scalar_tensor _local_scalar_dense split_with_sizes mul div rsub expand index fill zero"""
+        ),
+    )
+)
+"""Names in ``torch.ops.aten`` of what has exact values."""
 EXACT_FOR_INTEGERS = frozenset(
     _words(
         """add sub mul div radd rsub rmul rdiv truediv rtruediv true_divide subtract multiply divide sum matmul mm bmm
@@ -417,6 +427,40 @@ def embedding(
     return ours.embedding(input, weight, padding_idx, scale_grad_by_freq=scale_grad_by_freq)
 
 
+def prelu(input: Tensor, weight: Tensor) -> Any:
+    """``torch.prelu``: one product where the input is not positive."""
+    if weight.dim() and weight.numel() > 1:  # one slope for every channel
+        weight = weight.reshape([-1 if axis == 1 else 1 for axis in range(input.dim())])
+    return torch.where(input > 0, input, mul(weight.reshape(()) if weight.numel() == 1 else weight, input))
+
+
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+) -> Any:
+    """``torch.norm`` of vectors: the exact norm, rounded once in value and gradient."""
+    axes = [dim] if isinstance(dim, int) else list(range(input.dim())) if dim is None else list(dim)
+    axes = [axis % (input.dim() or 1) for axis in axes]
+    input = input if dtype is None else input.to(dtype)
+    lead = [axis for axis in range(input.dim()) if axis not in axes]
+    sizes = [input.shape[axis] for axis in lead]
+    cells = input.permute(*lead, *axes).reshape(1, math.prod(sizes), -1)
+    found = ours.global_lp_pool1d(cells, 2.0 if p in ("fro", None) else float(p), keepdims=False)
+    return found.reshape([1 if i in axes else input.shape[i] for i in range(input.dim())] if keepdim else sizes)
+
+
+def _norm_left(args: Any, kwargs: Any) -> bool:
+    """Norms of matrices, p < 1, and an input without cells."""
+    input, p = _given(args, kwargs, 0, "input"), _given(args, kwargs, 1, "p", 2.0)
+    return not (p in ("fro", None) or (isinstance(p, (int, float)) and p >= 1)) or (
+        isinstance(input, Tensor) and input.numel() == 0
+    )
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """``torch.nn.functional.normalize``: the norm, and a quotient."""
+    return div(input, norm(input, p, dim, True).clamp_min(eps))
+
+
 def _embedding_left(args: Any, kwargs: Any) -> bool:
     """Sparse gradients, and rows that are scaled to a norm."""
     if "indices" in kwargs or (args and isinstance(args[0], Tensor) and args[0].is_floating_point()):
@@ -444,6 +488,9 @@ _WRITTEN = {
     "cross_entropy": cross_entropy,
     "interpolate": interpolate,
     "embedding": embedding,
+    "prelu": prelu,
+    "norm": norm,
+    "normalize": normalize,
     "sum": sum,
     "mean": mean,
     "softmax": softmax,
@@ -536,6 +583,8 @@ def _given(args: Any, kwargs: Any, at: int, name: str, default: Any = None) -> A
 
 
 LEFT: dict[str, Any] = {
+    "norm": _norm_left,
+    "normalize": _norm_left,
     "embedding": _embedding_left,
     "pow": lambda args, kwargs: not isinstance(_given(args, kwargs, 1, "exponent"), (int, float)),
     "interpolate": lambda args, kwargs: _given(args, kwargs, 6, "antialias", False),
