@@ -169,6 +169,121 @@ def test_a_curvature_of_half_the_size_is_refused(forgotten: None) -> None:
         laws.check(Square)
 
 
+# Two inputs, and one thing wrong at a time
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(hu.Operator):
+    """x times x times y times a setting."""
+
+    scale: float = 0.5
+    arity, required, input_names = 2, 2, ("input", "other")
+    base_name = name = "scaled"
+
+    def output_shape(self, *shapes: Any) -> Any:
+        return shapes[0]
+
+
+class ScaledRule:
+    """Right in every way."""
+
+    def forward(op: Any, inputs: Any) -> Any:  # type: ignore[misc]
+        n, d = op.scale.as_integer_ratio()
+        return inputs[0] * inputs[0] * inputs[1] * n / d
+
+    def jvp(op: Any, primals: Any, tangents: Any) -> Any:  # type: ignore[misc]
+        (x, y), (dx, dy), (n, d) = primals, tangents, op.scale.as_integer_ratio()
+        return (0 if dx is None else 2 * x * y * dx * n / d) + (0 if dy is None else x * x * dy * n / d)
+
+    def vjp(op: Any, primals: Any, cotangent: Any) -> Any:  # type: ignore[misc]
+        (x, y), (n, d) = primals, op.scale.as_integer_ratio()
+        return 2 * x * y * cotangent * n / d, x * x * cotangent * n / d
+
+
+def scaled_push(c: Any, points: Any, directions: Any, moved: Any) -> Any:
+    (x, y), (dx, dy), (vx, vy), one = points, directions, moved, c.ones(points[0])
+    terms = [] if dx is None or vx is None else [c.push((one, y), (dx, None)) * vx]
+    terms += [] if dy is None or vx is None else [c.push((x, one), (vx, None)) * dy]
+    return terms + ([] if dx is None or vy is None else [c.push((x, one), (dx, None)) * vy])
+
+
+def scaled_pull(c: Any, points: Any, g: Any, moved: Any, which: int) -> Any:
+    (x, y), (vx, vy), one = points, moved, c.ones(points[0])
+    if which == 1:
+        return [] if vx is None else [vx * c.pull((x, one), g, 0)]
+    terms = [] if vx is None else [vx * c.pull((one, y), g, 0)]
+    return terms + ([] if vy is None else [vy * c.pull((x, one), g, 0)])
+
+
+def declared(kind: str = "smooth", family: Any = None, **wrong: Any) -> None:
+    hu.spec.register(Scaled, type("Rule", (ScaledRule,), wrong))
+    draw = hu.Draw(family or (lambda choose: (Scaled(choose((0.5, 3.0))), ((choose((1, 2)), 3),) * 2)))
+    curvature = hu.Curvature("scaled", scaled_push, scaled_pull)
+    hu.declare(Scaled, kind=kind, curvature=curvature, draw=draw, ranks=())
+
+
+@pytest.fixture
+def undeclared() -> Any:
+    yield
+    _declaration._declared.pop(Scaled, None)
+
+
+def test_an_operator_of_two_inputs_passes(undeclared: None) -> None:
+    declared()
+    laws.check(Scaled)
+    x = np.array([1.0, -2.0])
+    assert hu.functions(Scaled).scaled(x, x).tolist() == [0.5, -4.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"kind": "linear"}, "it is declared as 'linear', but its JVP along an input is not its value"),
+        ({"kind": "bilinear"}, "it is declared as 'bilinear', but its JVP along an input is not its value"),
+        (
+            {"forward": lambda op, inputs: inputs[0][:, :1]},
+            r"forward gives the shape \(\d, 1\), output_shape says \(\d, 3\)",
+        ),
+        (
+            {"jvp": lambda op, primals, tangents: tangents[0][:, :2]},
+            r"jvp gives the shape \(\d, 2\), output_shape says \(\d, 3\)",
+        ),
+        ({"vjp": lambda op, primals, g: (g,)}, "vjp gives 1 cotangents for 2 inputs"),
+        (
+            {"vjp": lambda op, primals, g: (g, g[0])},
+            r"vjp gives other a cotangent of shape \(3,\), which has the shape \(\d, 3\)",
+        ),
+        (
+            {"jvp": lambda op, primals, tangents: primals[0] * tangents[0] + primals[0] * tangents[1]},
+            r"the VJP is not the JVP's transpose: .*",
+        ),
+        (
+            {"vjp": lambda op, primals, g: (g * None, g)},
+            r"forward, jvp and vjp must run on exact numbers \(TypeError in <lambda>, line \d+: .*\)",
+        ),
+        (
+            {"forward": lambda op, inputs: op.scale * inputs[0]},
+            r"a float is not exact; take value.as_integer_ratio\(\) of a setting \(.*\)",
+        ),
+        ({"family": lambda choose: 3}, r"draw must give an operator and its shapes \(TypeError in .*\)"),
+    ],
+)
+def test_E7_each_mistake_is_refused_with_a_sentence(undeclared: None, wrong: Any, text: str) -> None:
+    declared(**wrong)
+    with pytest.raises(hu.TapeError, match=text + r" \[E7\]"):
+        laws.check(Scaled)
+
+
+def test_E7_a_tangent_of_none_is_zero(undeclared: None) -> None:
+    def jvp(op: Any, primals: Any, tangents: Any) -> Any:
+        dx, dy = (primals[i] if t is None else t for i, t in enumerate(tangents))
+        return ScaledRule.jvp(op, primals, (dx, dy))  # type: ignore[arg-type]
+
+    declared(jvp=jvp)
+    with pytest.raises(hu.TapeError, match=r"not the sum of those of one tangent each: a tangent of None is zero"):
+        laws.check(Scaled)
+
+
 # An operator that nobody has declared
 
 

@@ -89,7 +89,7 @@ def functional() -> str:
         "from typing import Any",
         "from halfulp.dispatch import indices\n"
         "from halfulp.functional._accepted import (\n"
-        "    in_dtype, move_statistics, no_weight, older_reduction, resized, without_batch\n)\n"
+        "    implied_axis, in_dtype, in_place, move_statistics, no_weight, older_reduction, resized, without_batch\n)\n"
         "from halfulp.functional._ranks import builders, spatial_rank, value\n"
         "from halfulp.functional._running import with_running_statistics\n" + _imported(own()),
         listed(names()),
@@ -246,8 +246,8 @@ def torch() -> str:
         "from __future__ import annotations",
         "from typing import Any",
         "import torch\nfrom torch import Tensor",
-        f"from halfulp.functional._accepted import older_reduction, without_batch\n{_imported(chosen)}\n"
-        "from halfulp.torch._accepted import implied_axis, in_dtype, move_statistics, no_weight, resized\n"
+        f"from halfulp.functional._accepted import implied_axis, older_reduction, without_batch\n{_imported(chosen)}\n"
+        "from halfulp.torch._accepted import in_dtype, move_statistics, no_weight, resized\n"
         "from halfulp.torch._arguments import rank_of\n"
         "from halfulp.torch._bridge import bridges_of, tensors_of\nfrom halfulp.torch._conv import spatial_rank",
         listed(words) + "\n\nfor _name in __all__:  # torch.fx records calls of these\n    torch.fx.wrap(_name)",
@@ -261,9 +261,7 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     name = declaration.name if rank is None else f"{declaration.name}{rank}d"
     shown = _with_extra_last(_source.signature(declaration, rank, "Tensor", out=False), declaration, name)
     shown = [p.replace("beta: Any", "beta: float") for p in shown]
-    if name in IMPLIED_AXIS:
-        shown = [p.replace("dim: int = -1", "dim: int | None = None") for p in shown]
-    if _has_inplace(name):
+    if "inplace: bool = False" in declaration.accepts:
         return _inplace_form(declaration, name, shown)
     head = _source.wrapped(f"def {name}", shown, " -> Any:" if declaration.indices else " -> Tensor:")
     by_field = {p.field: p.name for p in declaration.parameters}
@@ -276,30 +274,13 @@ def _tensor_form(declaration: Declaration, rank: int | None) -> str:
     ]
     body = _source.wrapped(f"return _{declaration.name}", [*given, *values], "", 4)
     doc = textwrap.indent(_tensor_doc(declaration, rank, name), "    ")
-    return "\n".join([head, doc, textwrap.indent(_tensor_prelude(declaration, rank, name) + body, "    "), ""])
-
-
-def _tensor_prelude(declaration: Declaration, rank: int | None, name: str) -> str:
-    """The statements in front of a call: those of the functional forms, and PyTorch's own choice of an axis."""
-    axis = "if dim is None:\n    dim = implied_axis(input)\n" if name in IMPLIED_AXIS else ""
-    return axis + _source.prelude(declaration, rank, out="")
-
-
-IMPLIED_AXIS = ("softmax", "log_softmax")
-
-
-def _has_inplace(name: str) -> bool:
-    """Whether PyTorch's function of this name takes ``inplace``."""
-    import torch
-
-    function = getattr(torch.nn.functional, name, None)
-    code = getattr(function, "__code__", None)
-    return code is not None and "inplace" in code.co_varnames[: code.co_argcount]
+    body = _source.prelude(declaration, rank, out="") + body
+    return "\n".join([head, doc, textwrap.indent(body, "    "), ""])
 
 
 def _inplace_form(declaration: Declaration, name: str, shown: list[str]) -> str:
     """The form of a function that may write into its input."""
-    head = _source.wrapped(f"def {name}", [*shown, "inplace: bool = False"], " -> Tensor:")
+    head = _source.wrapped(f"def {name}", shown, " -> Tensor:")
     values = [p.name for p in declaration.parameters]
     body = f"if inplace:\n    return input.copy_({name}({', '.join(['input.clone()', *values])}))\n"
     body += f"return _{name}({', '.join(['0', '(input,)', 'False', *values])})"

@@ -157,3 +157,40 @@ def test_exact_numbers_and_balls_go_through_the_same_calls() -> None:
     assert hu.avg_pool2d(x, 2)[0, 0] == Fraction(11, 24)
     value, index = hu.max_pool2d(x, 2, return_indices=True)
     assert (value[0, 0], index[0, 0]) == (1, 2)
+
+
+def test_one_item_stands_for_all_axes_and_no_stride_for_the_kernel() -> None:
+    x = np.arange(64.0).reshape(1, 1, 8, 8)
+    assert np.array_equal(hu.max_pool2d(x, 3, (2,), [1], (1,)), hu.max_pool2d(x, 3, 2, 1, 1))
+    assert np.array_equal(hu.max_pool2d(x, 3, []), hu.max_pool2d(x, 3))
+    assert np.array_equal(hu.avg_pool2d(x, (2,), (1,)), hu.avg_pool2d(x, 2, 1))
+    w = np.ones((1, 1, 3, 3))
+    assert np.array_equal(hu.conv2d(x, w, None, (2,), [1], (1,)), hu.conv2d(x, w, None, 2, 1, 1))
+    more = {"stride": 2, "padding": 1, "output_padding": 1}
+    assert np.array_equal(
+        hu.conv_transpose2d(x, w, **{name: (value,) for name, value in more.items()}),
+        hu.conv_transpose2d(x, w, **more),
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["relu", "relu6", "leaky_relu", "elu", "silu", "mish", "hardswish", "hardsigmoid", "hardtanh"]
+)
+def test_activations_take_pytorchs_arguments_and_write_in_place(name: str) -> None:
+    function = getattr(hu, name)
+    expected = parameters(getattr(F, name))
+    assert parameters(function) == expected
+    x = np.linspace(-4, 4, 12, dtype=np.float32).reshape(3, 4)[:, ::-1]
+    value = function(x)
+    assert function(x, inplace=True) is x
+    assert np.array_equal(x, value)
+    with pytest.raises(hu.DTypeError, match=rf"{name}: inplace=True: the input must be a NumPy array \[I6\]"):
+        function([1.0, 2.0], inplace=True)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_a_softmax_without_an_axis_takes_pytorchs(name: str) -> None:
+    function = getattr(hu, name)
+    for shape, axis in (((3,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((2, 3, 2, 2), 1), ((1, 2, 1, 2, 2), 1)):
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        assert np.array_equal(function(x), function(x, axis))

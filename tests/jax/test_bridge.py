@@ -24,6 +24,13 @@ def test_calls_go_through_jax_ffi():
     assert "callback" not in text
 
 
+def test_an_absent_statistic_is_refused_as_on_numpy_arrays():
+    x, ones = jnp.ones((2, 3, 4)), jnp.ones(3)
+    for given in ({}, {"running_mean": ones}, {"running_var": ones}):
+        with pytest.raises(hu.ShapeError, match=r"None: must be \(3,\), one per channel, unless training=True \[R4\]"):
+            halfulp.jax.batch_norm(x, **given)
+
+
 @pytest.mark.parametrize(
     "op",
     [

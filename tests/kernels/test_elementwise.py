@@ -219,3 +219,16 @@ def test_I1_I4_I5_inputs_are_checked() -> None:
     for op in (hu.Exp(), hu.Relu()):
         with pytest.raises(hu.ShapeError, match=r"cotangent shape=\(2,\): must be \(3,\).* \[I5\]"):
             op.vjp(np.ones(3))[1](np.ones(2))
+
+
+@pytest.mark.parametrize("op", [*SIMPLE, hu.Gelu("tanh")], ids=repr)
+def test_arrays_without_axes(op: Any) -> None:
+    drawn = np.random.default_rng(0).standard_normal(20)
+    with np.errstate(all="ignore"):
+        for number in (*drawn, 1e-300, -1e-310, 1e300, -760.0):  # of which some are left to balls
+            x, t = np.array([number]), np.array([1.3])
+            assert_same_bits(np.asarray(op(x.reshape(()))), op(x).reshape(()))
+            value, tangent = op.jvp((x.reshape(()),), (t.reshape(()),))
+            assert_same_bits(np.asarray(tangent), op.jvp((x,), (t,))[1].reshape(()))
+            assert_same_bits(np.asarray(op.vjp(x.reshape(()))[1](t.reshape(()))[0]), op.vjp(x)[1](t)[0].reshape(()))
+            assert value.shape == ()

@@ -592,6 +592,10 @@ COVERED: dict[str, Any] = {
     "power": lambda p, x: (x * p) ** 3,
     "reciprocal": lambda p, x: 3 / (x.abs() + p.abs() + 1),
     "silu_": lambda p, x: F.silu(x * p, inplace=True),
+    "prelu": lambda p, x: F.prelu(x, p[:, 0, 0]),
+    "normalize": lambda p, x: F.normalize(x * p),
+    "norm": lambda p, x: (x * p).norm(dim=(2, 3), keepdim=True),
+    "norm of magnitudes": lambda p, x: torch.norm(x * p, 1, 1),
     "upsample": lambda p, x: F.upsample(x * p, scale_factor=2, mode="bilinear"),
 }
 
@@ -615,6 +619,41 @@ def test_calls_and_their_gradients_do_not_change_with_threads_layout_or_tracer(n
     others.append(gradients(torch.fx.symbolic_trace(model), x))
     for other in others:
         assert all(torch.equal(a, b) for a, b in zip(expected, other, strict=True))
+    assert report.not_covered == {}
+
+
+@pytest.mark.parametrize("dim", [None, 1, -1, (0, 2)])
+@pytest.mark.parametrize("p", [2, 1.0, 3, float("inf"), "fro"])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_norms_are_pytorchs_and_have_no_gradient_at_zero(dim: Any, p: Any, keepdim: bool) -> None:
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+    x[0] = 0
+    model = Called(lambda x: x.norm(p, dim, keepdim))
+    report = ht.replace(model, everything=True)
+    results = []
+    for function in (model, lambda x: x.norm(p, dim, keepdim)):
+        leaf = x.clone().requires_grad_()
+        y = function(leaf)
+        y.sum().backward()
+        results.append((y.detach(), leaf.grad))
+    torch.testing.assert_close(*results)
+    assert report.not_covered == {}
+
+
+@pytest.mark.parametrize("p", [0.5, 0, "nuc"])
+def test_norms_that_are_left_are_named(p: Any) -> None:
+    report = ht.replace(Called(lambda x: x.norm(p)), everything=True).run(torch.randn(2, 3))
+    assert report.not_covered == {"norm": "torch.Tensor.norm: PyTorch's own"}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_prelu_is_ours(count: int) -> None:
+    model = nn.Sequential(nn.PReLU(count))
+    report = ht.replace(model, everything=True)
+    assert report.swapped == {"0": "torch.nn.PReLU -> its forward with our functions"}
+    for x in (torch.randn(2, 3), torch.randn(2, 3, 4), torch.randn(2, 3, 4, 5)):
+        weight = model[0].weight.detach()
+        assert torch.equal(model(x), F.prelu(x, weight))
     assert report.not_covered == {}
 
 

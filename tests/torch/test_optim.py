@@ -23,6 +23,14 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def power(base: float, exponent: int) -> float:
+    """The square of the power of half the exponent, times the base if that was odd."""
+    if exponent == 0:
+        return 1.0
+    half = power(base, exponent // 2)
+    return half * half * base if exponent % 2 else half * half
+
+
 class Written:
     """The documented sequence on one NumPy scalar."""
 
@@ -30,7 +38,7 @@ class Written:
         model = getattr(ht.optim, name)([torch.zeros(1, requires_grad=True)], **settings)
         self.name, self.o, self.t = name, model.defaults, dtype
         self.b = self.m = self.v = self.w = None
-        self.powers = (1.0, 1.0)
+        self.steps = 0
 
     def step(self, p: Any, g: Any) -> Any:
         g = -g if self.o["maximize"] else g
@@ -49,8 +57,8 @@ class Written:
     def adam(self, p: Any, g: Any) -> Any:
         o, t = self.o, self.t
         beta1, beta2 = o["betas"]
-        self.powers = (self.powers[0] * beta1, self.powers[1] * beta2)
-        size, root = o["lr"] / (1 - self.powers[0]), math.sqrt(1 - self.powers[1])
+        self.steps += 1
+        size, root = o["lr"] / (1 - power(beta1, self.steps)), math.sqrt(1 - power(beta2, self.steps))
         if self.name == "AdamW":
             p = t(1 - o["lr"] * o["weight_decay"]) * p
         elif o["weight_decay"]:
@@ -115,6 +123,22 @@ def test_steps_are_close_to_pytorchs(name: str, settings: dict[str, Any]) -> Non
             parameter.grad = gradient.clone()
             optimizer.step()
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_a_schedule_that_moves_the_betas_gives_pytorchs_steps(name: str) -> None:
+    results = []
+    for home in (ht.optim, torch.optim):
+        torch.manual_seed(0)
+        parameter = torch.nn.Parameter(torch.ones(20, dtype=torch.float64))
+        optimizer = getattr(home, name)([parameter], lr=0.1)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)
+        for _ in range(9):
+            parameter.grad = torch.randn(20, dtype=torch.float64)
+            optimizer.step()
+            schedule.step()
+        results.append(parameter.detach())
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

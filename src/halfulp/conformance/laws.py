@@ -1,7 +1,9 @@
 """The laws that every operator obeys, checked in exact arithmetic on cases that its declaration draws.
 
+- the value has the shape that the record says, and the VJP gives a cotangent for every input, in its shape;
 - ``<g, JVP t> = <VJP g, t>``: the two derivatives are each other's transposes;
-- both are linear in their argument;
+- both are linear in their argument, and a tangent of None is zero;
+- a linear operator is its own derivative, a bilinear one its derivative in either factor;
 - the second derivative is symmetric: its change along t, seen from u, is what u hands back along t;
 - it is the change of the JVP: for a declared curvature of none the JVP does not change at all around a point, and for
   any other the quotient of a difference over 2**-59 has its first 40 bits.
@@ -12,19 +14,23 @@ Rationals decide them; operators that leave the rationals are checked in balls, 
 from __future__ import annotations
 
 import random
+import traceback
 from collections.abc import Iterator
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 
 from halfulp import spec
 from halfulp.autograd.operators.curvature import TapeCalculus
 from halfulp.conformance.build import small
-from halfulp.errors import DTypeError, TapeError
+from halfulp.errors import DTypeError, HalfulpError, TapeError
 from halfulp.numbers import flint
 from halfulp.records import Array, Declaration, Operator, Shape, declaration_of
 
 __all__ = ["Trial", "check", "trials"]
+
+T = TypeVar("T")
 
 _BITS = 256
 _STEP, _CLOSE = 60, 40
@@ -75,8 +81,12 @@ class Trial:
     def broken(self) -> Iterator[str]:
         """The laws that do not hold, in words."""
         t, u, g = self.tangents(), self.tangents(), self.cotangent()
-        pushed = spec.jvp(self.op, self.primals, t)[1]
+        value, pushed = spec.jvp(self.op, self.primals, t)
         pulled = spec.vjp(self.op, self.primals, g)
+        wrong = list(self._misshapen(value, pushed, pulled, g.shape))
+        if wrong:
+            yield wrong[0]
+            return
         left, right = _inner(g, pushed), _inners(pulled, t)
         if not _equal(left, right):
             yield f"the VJP is not the JVP's transpose: <g, JVP t> = {left}, <VJP g, t> = {right}"
@@ -84,7 +94,38 @@ class Trial:
         apart = (pushed, spec.jvp(self.op, self.primals, u)[1])
         if not _same(both, *_added(apart[:1], apart[1:])):
             yield "the JVP is not linear in its tangents"
+        if not self.op.constants and not _same(pushed, self._one_by_one(t)):
+            yield "the JVP is not the sum of those of one tangent each: a tangent of None is zero"
+        for at in range({"linear": 1, "bilinear": 2}.get(self.declaration.kind, 0)):
+            others = {1 - at} if self.declaration.kind == "bilinear" else set()
+            along = tuple(
+                p if moves and i not in others else None
+                for i, (p, moves) in enumerate(zip(self.primals, self.moving, strict=True))
+            )
+            if not _same(value, spec.jvp(self.op, self.primals, along)[1]):
+                yield f"it is declared as {self.declaration.kind!r}, but its JVP along an input is not its value"
         yield from self._curvature(t, u, g)
+
+    def _misshapen(self, value: Array, pushed: Array, pulled: tuple[Any, ...], shape: Shape) -> Iterator[str]:
+        """What has another shape than the record and the inputs say."""
+        for name, found in (("forward", value), ("jvp", pushed)):
+            if np.shape(found) != shape:
+                yield f"{name} gives the shape {np.shape(found)}, output_shape says {shape}"
+        if len(pulled) != len(self.shapes):
+            yield f"vjp gives {len(pulled)} cotangents for {len(self.shapes)} inputs"
+            return
+        for name, cotangent, wanted in zip(self.declaration.inputs, pulled, self.shapes, strict=False):
+            if cotangent is not None and np.shape(cotangent) != wanted:
+                yield f"vjp gives {name} a cotangent of shape {np.shape(cotangent)}, which has the shape {wanted}"
+
+    def _one_by_one(self, tangents: tuple[Any, ...]) -> Array:
+        """The sum of the JVPs along one tangent each."""
+        parts = [
+            spec.jvp(self.op, self.primals, tuple(t if i == at else None for i, t in enumerate(tangents)))[1]
+            for at in range(len(tangents))
+            if tangents[at] is not None
+        ]
+        return reduce(lambda a, b: _added((a,), (b,))[0], parts)
 
     def _curvature(self, t: Any, v: Any, g: Array) -> Iterator[str]:
         curvature = self.declaration.curvature
@@ -135,7 +176,10 @@ def _trial(op: Operator, shapes: tuple[Shape | None, ...], seed: list[int]) -> T
     trial = Trial(op, shapes, np.random.default_rng(seed), balls=False)
     try:
         spec.forward(op, *trial.primals)
-    except (DTypeError, AttributeError, TypeError):  # it leaves the rationals
+    except (DTypeError, AttributeError, TypeError) as error:  # it leaves the rationals
+        if "'float'" in str(error):
+            text = f"a float is not exact; take value.as_integer_ratio() of a setting ({error})"
+            raise TapeError(op.name, f"{op!r} on {shapes}", text, "E7") from error
         return Trial(op, shapes, np.random.default_rng(seed), balls=True)
     return trial
 
@@ -149,11 +193,25 @@ def check(record: type[Operator], cases: int = 20, seed: int = 0) -> None:
     before = flint.ctx.prec
     flint.ctx.prec = _BITS
     try:
-        for trial in trials(declaration_of(record), cases, seed):
-            for law in trial.broken():
-                raise TapeError(trial.op.name, f"{trial.op!r} on {trial.shapes}", law, "E7")
+        for trial in _told(record.__name__, "", trials(declaration_of(record), cases, seed)):
+            case = f"{trial.op!r} on {trial.shapes}"
+            for law in _told(trial.op.name, case, trial.broken()):
+                raise TapeError(trial.op.name, case, law, "E7")
     finally:
         flint.ctx.prec = before
+
+
+def _told(operator: str, case: str, steps: Iterator[T]) -> Iterator[T]:
+    """The steps; an error of a user's own code as one that says where it comes from."""
+    try:
+        yield from steps
+    except HalfulpError:
+        raise
+    except Exception as error:
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__} in {line.name}, line {line.lineno}: {error}"
+        rule = "forward, jvp and vjp must run on exact numbers" if case else "draw must give an operator and its shapes"
+        raise TapeError(operator, case or "drawing a case", f"{rule} ({what})", "E7") from error
 
 
 def _added(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from halfulp.errors import PolicyError, ShapeError
+from halfulp.errors import DTypeError, PolicyError, ShapeError
 from halfulp.numbers import is_float
 from halfulp.records import Mean, Var
 
-__all__ = ["in_dtype", "move_statistics", "no_weight", "older_reduction", "resized", "without_batch"]
+__all__ = [
+    "implied_axis",
+    "in_dtype",
+    "in_place",
+    "move_statistics",
+    "no_weight",
+    "older_reduction",
+    "resized",
+    "without_batch",
+]
 
 
 def older_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
@@ -30,6 +39,18 @@ def older_reduction(size_average: bool | None, reduce: bool | None, reduction: s
 def in_dtype(input: Any, dtype: Any) -> Any:
     """The input cast to a type, where one is given."""
     return input if dtype is None else input.astype(dtype)
+
+
+def in_place(operator: str, input: Any) -> Any:
+    """The array that an activation writes to: its input."""
+    if not isinstance(input, np.ndarray):
+        raise DTypeError(operator, "inplace=True", "the input must be a NumPy array", "I6")
+    return input
+
+
+def implied_axis(input: Any) -> int:
+    """PyTorch's choice of the axis of a softmax where none is given."""
+    return 0 if np.ndim(input) in (0, 1, 3) else 1
 
 
 def no_weight(weight: Any) -> None:

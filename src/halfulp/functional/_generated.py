@@ -8,7 +8,7 @@ from typing import Any
 
 from halfulp.dispatch import indices
 from halfulp.functional._accepted import (
-    in_dtype, move_statistics, no_weight, older_reduction, resized, without_batch
+    implied_axis, in_dtype, in_place, move_statistics, no_weight, older_reduction, resized, without_batch
 )
 from halfulp.functional._ranks import builders, spatial_rank, value
 from halfulp.functional._running import with_running_statistics
@@ -381,7 +381,7 @@ def cross_entropy(
     return _cross_entropy(None, ignore_index, reduction, label_smoothing)(input, target, weight, out=out)
 
 
-def elu(input: Any, alpha: float = 1.0, *, out: Any = None) -> Any:
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False, *, out: Any = None) -> Any:
     """x where x > 0, else ``alpha * (exp(x) - 1)``.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -389,6 +389,8 @@ def elu(input: Any, alpha: float = 1.0, *, out: Any = None) -> Any:
     >>> elu(np.array([-1.0, 0.0, 2.0]))
     array([-0.63212056,  0.        ,  2.        ])
     """
+    if inplace:
+        out = in_place("elu", input)
     return value(_elu(None, alpha), input, out)
 
 
@@ -688,7 +690,7 @@ def group_norm(
     return _group_norm(None, num_groups, eps)(input, weight, bias, out=out)
 
 
-def hardsigmoid(input: Any, *, out: Any = None) -> Any:
+def hardsigmoid(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """(x + 3) / 6 inside (-3, 3), 0 below, 1 above.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -696,10 +698,12 @@ def hardsigmoid(input: Any, *, out: Any = None) -> Any:
     >>> hardsigmoid(np.array([-1.0, 0.0, 2.0]))
     array([0.33333333, 0.5       , 0.83333333])
     """
+    if inplace:
+        out = in_place("hardsigmoid", input)
     return value(_hardsigmoid(None), input, out)
 
 
-def hardswish(input: Any, *, out: Any = None) -> Any:
+def hardswish(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """x * (x + 3) / 6 inside (-3, 3), 0 below, x above.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -707,10 +711,12 @@ def hardswish(input: Any, *, out: Any = None) -> Any:
     >>> hardswish(np.array([-1.0, 0.0, 2.0]))
     array([-0.33333333,  0.        ,  1.66666667])
     """
+    if inplace:
+        out = in_place("hardswish", input)
     return value(_hardswish(None), input, out)
 
 
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, *, out: Any = None) -> Any:
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, *, out: Any = None) -> Any:
     """x inside [min_val, max_val], else the nearer end.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -718,6 +724,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, *, out: An
     >>> hardtanh(np.array([-1.0, 0.0, 2.0]))
     array([-1.,  0.,  1.])
     """
+    if inplace:
+        out = in_place("hardtanh", input)
     return value(_hardtanh(None, min_val, max_val), input, out)
 
 
@@ -775,7 +783,7 @@ def layer_norm(
     return _layer_norm(None, normalized_shape, eps)(input, weight, bias, out=out)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> Any:
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False, *, out: Any = None) -> Any:
     """x where x > 0, else ``negative_slope * x``.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -783,6 +791,8 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, *, out: Any = None) -> 
     >>> leaky_relu(np.array([-1.0, 0.0, 2.0]))
     array([-0.01,  0.  ,  2.  ])
     """
+    if inplace:
+        out = in_place("leaky_relu", input)
     return value(_leaky_relu(None, negative_slope), input, out)
 
 
@@ -820,15 +830,18 @@ def log1p(input: Any, *, out: Any = None) -> Any:
     return value(_log1p(None), input, out)
 
 
-def log_softmax(input: Any, dim: int = -1, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
+def log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
     """``x - log(sum(exp(x)))`` along the axis ``dim``, correctly rounded as one operator.
 
-    ``dtype`` is a type that the input is cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array
-    of the output's shape and element type that gets the values, and is returned.
+    Without ``dim`` the axis is PyTorch's choice: 0 for 0, 1 or 3 axes, else 1. ``dtype`` is a type that the input is
+    cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
 
     >>> log_softmax(np.array([0.0, 0.0, 0.0, 0.0]))
     array([-1.38629436, -1.38629436, -1.38629436, -1.38629436])
     """
+    if dim is None:
+        dim = implied_axis(input)
     input = in_dtype(input, dtype)
     return value(_log_softmax(None, dim), input, out)
 
@@ -1130,7 +1143,7 @@ def min_pool3d(
     return indices(op, input, out) if return_indices else value(op, input, out)
 
 
-def mish(input: Any, *, out: Any = None) -> Any:
+def mish(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """x * tanh(log(1 + exp(x))) of every element.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -1138,6 +1151,8 @@ def mish(input: Any, *, out: Any = None) -> Any:
     >>> mish(np.array([-1.0, 0.0, 2.0]))
     array([-0.30340146,  0.        ,  1.94395896])
     """
+    if inplace:
+        out = in_place("mish", input)
     return value(_mish(None), input, out)
 
 
@@ -1232,7 +1247,7 @@ def reciprocal(input: Any, *, out: Any = None) -> Any:
     return value(_reciprocal(None), input, out)
 
 
-def relu(input: Any, *, out: Any = None) -> Any:
+def relu(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """x where x > 0, else 0.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -1240,10 +1255,12 @@ def relu(input: Any, *, out: Any = None) -> Any:
     >>> relu(np.array([-1.0, 0.0, 2.0]))
     array([0., 0., 2.])
     """
+    if inplace:
+        out = in_place("relu", input)
     return value(_relu(None), input, out)
 
 
-def relu6(input: Any, *, out: Any = None) -> Any:
+def relu6(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """x inside [0, 6], else the nearer end.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -1251,6 +1268,8 @@ def relu6(input: Any, *, out: Any = None) -> Any:
     >>> relu6(np.array([-1.0, 0.0, 2.0]))
     array([0., 0., 2.])
     """
+    if inplace:
+        out = in_place("relu6", input)
     return value(_relu6(None), input, out)
 
 
@@ -1276,7 +1295,7 @@ def sigmoid(input: Any, *, out: Any = None) -> Any:
     return value(_sigmoid(None), input, out)
 
 
-def silu(input: Any, *, out: Any = None) -> Any:
+def silu(input: Any, inplace: bool = False, *, out: Any = None) -> Any:
     """x * sigmoid(x) of every element.
 
     ``out`` is an array of the output's shape and element type that gets the values, and is returned.
@@ -1284,6 +1303,8 @@ def silu(input: Any, *, out: Any = None) -> Any:
     >>> silu(np.array([-1.0, 0.0, 2.0]))
     array([-0.26894142,  0.        ,  1.76159416])
     """
+    if inplace:
+        out = in_place("silu", input)
     return value(_silu(None), input, out)
 
 
@@ -1338,15 +1359,18 @@ def smooth_max_pool3d(
     return value(_smooth_max_pool(3, kernel_size, beta, stride, padding, dilation, ceil_mode), input, out)
 
 
-def softmax(input: Any, dim: int = -1, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
+def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None, *, out: Any = None) -> Any:
     """``exp(x) / sum(exp(x))`` along the axis ``dim``, correctly rounded as one operator.
 
-    ``dtype`` is a type that the input is cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array
-    of the output's shape and element type that gets the values, and is returned.
+    Without ``dim`` the axis is PyTorch's choice: 0 for 0, 1 or 3 axes, else 1. ``dtype`` is a type that the input is
+    cast to first; ``_stacklevel`` is there as in PyTorch. ``out`` is an array of the output's shape and element type
+    that gets the values, and is returned.
 
     >>> softmax(np.array([0.0, 0.0, 0.0, 0.0]))
     array([0.25, 0.25, 0.25, 0.25])
     """
+    if dim is None:
+        dim = implied_axis(input)
     input = in_dtype(input, dtype)
     return value(_softmax(None, dim), input, out)
 

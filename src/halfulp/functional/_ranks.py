@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -43,17 +43,34 @@ def builder(record: type[T]) -> Callable[..., T]:
     declaration = declaration_of(record)
     name, rank = declaration.name, declaration.rank_field
     names = [f.name for f in fields(record) if f.name != "ndim" and f.name not in declaration.hidden]
-    if rank is None or rank == "ndim":
-        return cached(record) if rank else cached(lambda ndim, *values: record(*values))
+    if rank is None:
+        return cached(lambda ndim, *values: record(*values))
+    if rank == "ndim":
+        return cached(lambda ndim, *values: record(ndim, *_as_pytorch(names, values, ndim)))  # type: ignore[call-arg]
     place = names.index(rank)
 
     def build(ndim: int | None, *values: Any) -> T:
-        given = list(values)
+        given = _as_pytorch(names, values, ndim or 0)
         axes = declaration.default_rank if ndim is None and not hasattr(given[place], "__len__") else ndim
         given[place] = expand(name if ndim is None else f"{name}{ndim}d", rank, given[place], axes)
         return record(**dict(zip(names, given, strict=True)))
 
     return cached(build)
+
+
+_PER_AXIS = ("stride", "padding", "dilation", "output_padding")
+
+
+def _as_pytorch(names: list[str], values: Sequence[Any], ndim: int) -> list[Any]:
+    """Settings of axes as PyTorch takes them: one item stands for all axes, no stride for the kernel's size."""
+    given = list(values)
+    for i, name in enumerate(names[: len(given)]):
+        if name in _PER_AXIS and isinstance(given[i], (tuple, list)):
+            if len(given[i]) == 1 and ndim > 1:
+                given[i] = tuple(given[i]) * ndim
+            elif not given[i] and name == "stride":
+                given[i] = None
+    return given
 
 
 def builders(*records: type[Operator]) -> list[Callable[..., Any]]:

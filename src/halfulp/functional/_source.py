@@ -84,6 +84,8 @@ def signature(declaration: Declaration, rank: int | None, annotation: str = "Any
         parts.append("ndim: int")
     parameters = declaration.parameters
     parts += [parameter(p) for p in parameters if not p.keyword] + list(declaration.accepts)
+    if declaration.before.startswith("if dim is None"):
+        parts = [part.replace("dim: int = -1", "dim: int | None = None") for part in parts]
     if declaration.form:
         parts.sort(key=lambda part: declaration.form.index(part.partition(":")[0]))
     if declaration.indices:

@@ -79,7 +79,7 @@ def _run(op: ElementwiseOperator, x: Any, t: Any = None, what: str = "tangent", 
     if positions.size:
         target = float_format(result.dtype)
         values = _decided(op, target, xs, None if t is None else ts)
-        result[np.unravel_index(positions, result.shape)] = values.astype(result.dtype)
+        result.flat[positions] = values.astype(result.dtype)  # also of an array without axes
     return result
 
 

@@ -96,8 +96,12 @@ def declare_function(
     example: str = "np.array([-1.0, 0.0, 2.0])",
     onnx: str = "",
     module: str | None = None,
+    inplace: bool = False,
 ) -> None:
-    """Declare an elementwise function: ``second`` is its second derivative, None if it is piecewise linear."""
+    """Declare an elementwise function: ``second`` is its second derivative, None if it is piecewise linear.
+
+    ``inplace``: PyTorch's function has an argument of this name.
+    """
     declare(
         record,
         kind="selecting" if second is None else "smooth",
@@ -109,4 +113,6 @@ def declare_function(
         examples=(example,),
         onnx=(onnx,) if onnx else (),
         module=module,
+        accepts=("inplace: bool = False",) if inplace else (),
+        before=f'if inplace:\n    out = in_place("{record.base_name}", input)' if inplace else "",
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from halfulp.errors import ShapeError
 from halfulp.records._base import Shape
 
@@ -31,9 +29,13 @@ def matrix_shape(operator: str, a: Shape, b: Shape) -> Shape:
 
 
 def broadcast(operator: str, a: Shape, b: Shape) -> Shape:
-    """The leading axes of both, broadcast."""
-    try:
-        return tuple(np.broadcast_shapes(a, b))
-    except ValueError as error:
-        text = "the leading axes must be equal, or 1 in one of the two"
-        raise ShapeError(operator, f"leading axes {a} and {b}", text, "M2") from error
+    """The leading axes of both, broadcast; sizes may be symbols of ``torch.export``, which NumPy would make numbers."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    start = len(longer) - len(shorter)
+    shape = list(longer[:start])
+    for n, m in zip(longer[start:], shorter, strict=True):
+        if n != m and n != 1 and m != 1:
+            text = "the leading axes must be equal, or 1 in one of the two"
+            raise ShapeError(operator, f"leading axes {a} and {b}", text, "M2")
+        shape.append(m if n == 1 else n)
+    return tuple(shape)

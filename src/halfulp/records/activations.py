@@ -131,7 +131,7 @@ class Relu6(ElementwiseOperator):
         return Fraction(0), Fraction(6)
 
 
-declare_function(Relu, None, "x where x > 0, else 0", module="ReLU", onnx="Relu")
+declare_function(Relu, None, "x where x > 0, else 0", module="ReLU", onnx="Relu", inplace=True)
 declare_function(
     LeakyRelu,
     None,
@@ -139,9 +139,16 @@ declare_function(
     {"negative_slope": (0.01, 0.25, 0.0, 2.0, -1.0)},
     module="LeakyReLU",
     onnx="LeakyRelu",
+    inplace=True,
 )
 declare_function(
-    Elu, bend.elu, "x where x > 0, else ``alpha * (exp(x) - 1)``", {"alpha": (1.0, 0.5, 2.5)}, module="ELU", onnx="Elu"
+    Elu,
+    bend.elu,
+    "x where x > 0, else ``alpha * (exp(x) - 1)``",
+    {"alpha": (1.0, 0.5, 2.5)},
+    module="ELU",
+    onnx="Elu",
+    inplace=True,
 )
 declare_function(Sigmoid, bend.sigmoid, "1 / (1 + exp(-x)) of every element", module="", onnx="Sigmoid")
 declare_function(Tanh, bend.tanh, "The hyperbolic tangent of every element", module="", onnx="Tanh")
@@ -161,17 +168,23 @@ declare_function(
     module="GELU",
     onnx="Gelu",
 )
-declare_function(Silu, bend.silu, "x * sigmoid(x) of every element", module="SiLU")
-declare_function(Mish, bend.mish, "x * tanh(log(1 + exp(x))) of every element", module="", onnx="Mish")
+declare_function(Silu, bend.silu, "x * sigmoid(x) of every element", module="SiLU", inplace=True)
+declare_function(Mish, bend.mish, "x * tanh(log(1 + exp(x))) of every element", module="", onnx="Mish", inplace=True)
 declare_function(
-    Hardswish, bend.hardswish, "x * (x + 3) / 6 inside (-3, 3), 0 below, x above", module="", onnx="HardSwish"
+    Hardswish,
+    bend.hardswish,
+    "x * (x + 3) / 6 inside (-3, 3), 0 below, x above",
+    module="",
+    onnx="HardSwish",
+    inplace=True,
 )
-declare_function(Hardsigmoid, None, "(x + 3) / 6 inside (-3, 3), 0 below, 1 above", module="")
+declare_function(Hardsigmoid, None, "(x + 3) / 6 inside (-3, 3), 0 below, 1 above", module="", inplace=True)
 declare_function(
     Hardtanh,
     None,
     "x inside [min_val, max_val], else the nearer end",
     {"min_val": (-1.0, 0.0, -2.5), "max_val": (1.0, 6.0, 0.0)},
     module="",
+    inplace=True,
 )
-declare_function(Relu6, None, "x inside [0, 6], else the nearer end", module="ReLU6")
+declare_function(Relu6, None, "x inside [0, 6], else the nearer end", module="ReLU6", inplace=True)

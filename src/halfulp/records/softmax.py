@@ -78,8 +78,9 @@ for _record, _curvature, _formula in (
         planar=False,
         form=("input", "dim", "_stacklevel", "dtype"),
         accepts=("_stacklevel: int = 3", "dtype: Any = None"),
-        before="input = in_dtype(input, dtype)",
-        note="``dtype`` is a type that the input is cast to first; ``_stacklevel`` is there as in PyTorch.",
+        before="if dim is None:\n    dim = implied_axis(input)\ninput = in_dtype(input, dtype)",
+        note="Without ``dim`` the axis is PyTorch's choice: 0 for 0, 1 or 3 axes, else 1. ``dtype`` is a type that the "
+        "input is cast to first; ``_stacklevel`` is there as in PyTorch.",
         summary=f"``{_formula}`` along the axis ``dim``, correctly rounded as one operator",
         examples=("np.array([0.0, 0.0, 0.0, 0.0])",),
         onnx=(_record.__name__,),

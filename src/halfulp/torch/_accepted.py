@@ -16,7 +16,7 @@ from halfulp.records import Mean, Var
 from halfulp.torch._bridge import tensors_of
 from halfulp.torch._errors import as_torch_error
 
-__all__ = ["implied_axis", "in_dtype", "move_statistics", "no_weight", "resized"]
+__all__ = ["in_dtype", "move_statistics", "no_weight", "resized"]
 
 _mean, _var = tensors_of(Mean, Var)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,11 +40,6 @@ resized = _with_torch_errors(_accepted.resized)
 def in_dtype(input: Tensor, dtype: Any) -> Tensor:
     """The input cast to a type, where one is given."""
     return input if dtype is None else input.to(dtype)
-
-
-def implied_axis(input: Tensor) -> int:
-    """PyTorch's choice of the axis of a softmax where none is given."""
-    return 0 if input.dim() in (0, 1, 3) else 1
 
 
 def move_statistics(input: Tensor, running_mean: Any, running_var: Any, momentum: float) -> None:

@@ -8,14 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import Tensor, fx, nn
+from torch._C import DisableTorchFunction
 from torch.compiler import is_compiling
 from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from halfulp.torch._covered import (
     BY_FUNCTION,
     EXACT,
     EXACT_FOR_INTEGERS,
+    EXACT_IN_ATEN,
     GATHERS,
     INPLACE_AT,
     LEFT,
@@ -28,6 +32,7 @@ from halfulp.torch._covered import (
 from halfulp.torch._tensors import own
 
 _Mode: Any = TorchFunctionMode
+_Dispatch: Any = TorchDispatchMode
 
 Calls = dict[str, str]
 """A function's name -> ``"ours"`` or why it is not covered."""
@@ -42,6 +47,8 @@ class Watched(_Mode):  # type: ignore[misc]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if kwargs.get("out", 0) is None:  # as if it were not said
+            kwargs = {key: value for key, value in kwargs.items() if key != "out"}
         if is_compiling():
             function, left = _found(func)
             if function is None or not _floats(args, kwargs) or "out" in kwargs or (left and left(args, kwargs)):
@@ -72,11 +79,49 @@ class Watched(_Mode):  # type: ignore[misc]
             if torch.is_grad_enabled() and not _once(name, args, kwargs):
                 self.calls[name] = "values exact; PyTorch adds up its gradient in its own order"
             return
-        if name in EXACT or name.rstrip("_") in EXACT or name == "get":
+        if name in EXACT or name.rstrip("_") in EXACT or name == "get" or _is_ours(func):
             return
         if name.rstrip("_") in EXACT_FOR_INTEGERS and not any(_inexact(a) for a in (*args, *kwargs.values())):
             return
         self.calls[name] = f"{resolve_name(func) or name}: PyTorch's own"
+
+
+class Unseen(_Dispatch):  # type: ignore[misc]
+    """Within the block, lists operators in a watched ``forward`` that no watching saw: those of compiled functions."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.partition("::")[2]
+        known = {name, name.strip("_")} & (EXACT_IN_ATEN)
+        if own.modes and func.namespace == "aten" and not known and any(map(_inexact, args)):
+            self.calls.setdefault(name, f"torch.ops.aten.{name}: PyTorch's own, in a compiled function")
+        with DisableTorchFunction():  # what runs in here is one call
+            return func(*args, **(kwargs or {}))
+
+
+def note_functions(calls: Calls, output: Any) -> None:
+    """List the autograd functions of others that an output hangs on: their backward is not watched."""
+    seen, ahead = set(), [t.grad_fn for t in tree_leaves(output) if isinstance(t, Tensor)]
+    while ahead:
+        node = ahead.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        ahead += [before for before, _ in node.next_functions]
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            home = node._forward_cls
+            again = getattr(node, "run_function", None)  # of a checkpoint; a module runs with our functions again
+            ours = home.__module__.startswith(("halfulp.", "torch."))
+            if not ours or not (again is None or isinstance(again, nn.Module)):
+                calls[f"{home.__name__}.backward"] = "runs with PyTorch's own functions"
+
+
+def _is_ours(func: Any) -> bool:
+    """Whether this is a registered operator of ours, which a user's code or a hook called itself."""
+    return str(resolve_name(func)).startswith("halfulp.")
 
 
 def _found(func: Any) -> Any:

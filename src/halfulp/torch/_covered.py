@@ -21,11 +21,10 @@ from torch import Tensor
 from torch._C import _get_tracing_state
 
 from halfulp import torch as _package
-from halfulp.functional._accepted import older_reduction
+from halfulp.functional._accepted import implied_axis, older_reduction
 from halfulp.records import declarations
 from halfulp.torch import unpooling
-from halfulp.torch._accepted import implied_axis
-from halfulp.torch._sums import broadcast
+from halfulp.torch._sums import broadcast, same_shape
 
 __all__ = ["BY_FUNCTION", "EXACT", "GATHERS", "INPLACE_AT", "LEFT", "LEFT_BY_FUNCTION", "OTHER_METHODS", "OURS"]
 
@@ -54,13 +53,24 @@ _SINGLE = _words(
 _QUESTIONS = _words(
     """size dim ndimension numel nelement stride storage_offset element_size is_contiguous is_floating_point is_complex
     get_device data_ptr item tolist numpy len requires_grad_ retain_grad register_hook is_neg is_conj has_names backward
-    is_same_size result_type allclose get iter bool int index hash repr format deepcopy reduce_ex setstate dtype shape
-    grad is_inference is_nonzero untyped_storage is_set_to _assert"""
+    is_same_size result_type promote_types allclose get iter bool int index hash repr format deepcopy reduce_ex setstate
+    dtype shape grad is_inference is_nonzero untyped_storage is_set_to _assert
+    _set_grad_enabled randint randperm"""
 )
 EXACT = frozenset((*_MOVES, *_SINGLE, *_QUESTIONS))
 GATHERS = frozenset(
     _words("Tensor.unfold getitem index_select gather take take_along_dim embedding repeat repeat_interleave tile pad")
 )
+EXACT_IN_ATEN = frozenset(
+    (
+        *(EXACT | GATHERS),
+        *_words(
+            """_unsafe_view _to_copy as_strided slice constant_pad_nd lift_fresh empty_strided copy set resize add sub
+            _reshape_alias scalar_tensor _local_scalar_dense split_with_sizes mul div rsub expand index fill zero"""
+        ),
+    )
+)
+"""Names in ``torch.ops.aten`` of what has exact values."""
 EXACT_FOR_INTEGERS = frozenset(
     _words(
         """add sub mul div radd rsub rmul rdiv truediv rtruediv true_divide subtract multiply divide sum matmul mm bmm
@@ -95,7 +105,7 @@ def _arithmetic(name: str) -> Any:
     def call(input: Any, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
         if alpha != 1:
             other = other * alpha
-        if isinstance(input, Tensor) and isinstance(other, Tensor) and input.shape != other.shape:
+        if isinstance(input, Tensor) and isinstance(other, Tensor) and not same_shape(input, other.shape):
             shape, dtype = _sized(input, other), _common(input, other)
             input, other = _wide(input, shape, dtype), _wide(other, shape, dtype)
         return plain(input, other, **keywords)
@@ -114,7 +124,7 @@ def _arithmetic_in_place(name: str) -> Any:
     def call(input: Tensor, other: Any, *, alpha: Any = 1, **keywords: Any) -> Any:
         if alpha != 1:
             other = other * alpha
-        if isinstance(other, Tensor) and input.shape != other.shape:
+        if isinstance(other, Tensor) and not same_shape(other, input.shape):
             other = _wide(other, input.shape, _common(input, other))
         return plain(input, other, **keywords)
 
@@ -132,7 +142,7 @@ def _selection(name: str) -> Any:
     def call(*operands: Any, **keywords: Any) -> Any:
         tensors = [o for o in (*operands, *keywords.values()) if isinstance(o, Tensor)]
         shape = _sized(*tensors)
-        if all(t.shape == shape for t in tensors if t.is_floating_point()):
+        if all(same_shape(t, shape) for t in tensors if t.is_floating_point()):
             return plain(*operands, **keywords)
         dtype = _common(*tensors)
         return plain(
@@ -340,7 +350,7 @@ def mse_loss(
 ) -> Any:
     """``torch.nn.functional.mse_loss``; weighted, every step is rounded once."""
     reduction = older_reduction(size_average, reduce, reduction)
-    if input.shape != target.shape:
+    if not same_shape(input, target.shape):
         shape = _sized(input, target)
         input, target = broadcast(input, shape), broadcast(target, shape)
     if weight is None:
@@ -417,6 +427,40 @@ def embedding(
     return ours.embedding(input, weight, padding_idx, scale_grad_by_freq=scale_grad_by_freq)
 
 
+def prelu(input: Tensor, weight: Tensor) -> Any:
+    """``torch.prelu``: one product where the input is not positive."""
+    if weight.dim() and weight.numel() > 1:  # one slope for every channel
+        weight = weight.reshape([-1 if axis == 1 else 1 for axis in range(input.dim())])
+    return torch.where(input > 0, input, mul(weight.reshape(()) if weight.numel() == 1 else weight, input))
+
+
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+) -> Any:
+    """``torch.norm`` of vectors: the exact norm, rounded once in value and gradient."""
+    axes = [dim] if isinstance(dim, int) else list(range(input.dim())) if dim is None else list(dim)
+    axes = [axis % (input.dim() or 1) for axis in axes]
+    input = input if dtype is None else input.to(dtype)
+    lead = [axis for axis in range(input.dim()) if axis not in axes]
+    sizes = [input.shape[axis] for axis in lead]
+    cells = input.permute(*lead, *axes).reshape(1, math.prod(sizes), -1)
+    found = ours.global_lp_pool1d(cells, 2.0 if p in ("fro", None) else float(p), keepdims=False)
+    return found.reshape([1 if i in axes else input.shape[i] for i in range(input.dim())] if keepdim else sizes)
+
+
+def _norm_left(args: Any, kwargs: Any) -> bool:
+    """Norms of matrices, p < 1, and an input without cells."""
+    input, p = _given(args, kwargs, 0, "input"), _given(args, kwargs, 1, "p", 2.0)
+    return not (p in ("fro", None) or (isinstance(p, (int, float)) and p >= 1)) or (
+        isinstance(input, Tensor) and input.numel() == 0
+    )
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+    """``torch.nn.functional.normalize``: the norm, and a quotient."""
+    return div(input, norm(input, p, dim, True).clamp_min(eps))
+
+
 def _embedding_left(args: Any, kwargs: Any) -> bool:
     """Sparse gradients, and rows that are scaled to a norm."""
     if "indices" in kwargs or (args and isinstance(args[0], Tensor) and args[0].is_floating_point()):
@@ -444,6 +488,9 @@ _WRITTEN = {
     "cross_entropy": cross_entropy,
     "interpolate": interpolate,
     "embedding": embedding,
+    "prelu": prelu,
+    "norm": norm,
+    "normalize": normalize,
     "sum": sum,
     "mean": mean,
     "softmax": softmax,
@@ -536,6 +583,8 @@ def _given(args: Any, kwargs: Any, at: int, name: str, default: Any = None) -> A
 
 
 LEFT: dict[str, Any] = {
+    "norm": _norm_left,
+    "normalize": _norm_left,
     "embedding": _embedding_left,
     "pow": lambda args, kwargs: not isinstance(_given(args, kwargs, 1, "exponent"), (int, float)),
     "interpolate": lambda args, kwargs: _given(args, kwargs, 6, "antialias", False),

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from functools import cache, wraps
 from typing import Any
+from weakref import WeakSet
 
-from torch import fx, nn
+from torch import fx, is_grad_enabled, nn
+from torch.compiler import is_compiling
 from torch.nn.utils import parametrize
 from torch.nn.utils.weight_norm import WeightNorm
 
-from halfulp.torch._calls import Calls, rewrite, watched
+from halfulp.torch._calls import Calls, note_functions, rewrite, watched
 from halfulp.torch._covered import ask_modes, weight_norm
+from halfulp.torch._tensors import own
 from halfulp.torch._tracing import Bridged
 
 _remembered: Any = cache
@@ -51,6 +54,7 @@ class Layer(Exact):
             _named[base] = ours
 
 
+_looked_at: WeakSet[nn.Module] = WeakSet()
 _named: dict[Any, type[nn.Module]] = {}
 """A class of PyTorch -> the class here that takes its place."""
 
@@ -96,10 +100,18 @@ def exact_forward(base: Any) -> Any:
             output = base.forward(self, *arguments, **keywords)
         if proxy is not None:
             rewrite(proxy.tracer.graph)
+        elif _is_outermost(self) and self not in _looked_at:  # once is enough: a walk through the graph
+            _looked_at.add(self)
+            note_functions(self._halfulp_calls, output)
         return output
 
     forward.runs_exactly = True  # type: ignore[attr-defined]
     return forward
+
+
+def _is_outermost(module: Any) -> bool:
+    """Whether this is a user's module that no other watches, on its way to a gradient."""
+    return not own.modes and not isinstance(module, Layer) and not is_compiling() and is_grad_enabled()
 
 
 def _leaf(tracer: Any, layer: Any, arguments: Any, keywords: Any) -> Any:

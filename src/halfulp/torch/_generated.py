@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from halfulp.functional._accepted import older_reduction, without_batch
+from halfulp.functional._accepted import implied_axis, older_reduction, without_batch
 from halfulp.records import (
     Abs, AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, BatchNorm, Conv, ConvTranspose, CrossEntropy, Elu, Erf, Exp, Expm1,
     Fold, Gelu, GlobalAvgPool, GlobalLpPool, GlobalMaxPool, GlobalMinPool, GroupNorm, Hardsigmoid, Hardswish, Hardtanh,
@@ -17,7 +17,7 @@ from halfulp.records import (
     MaxUnpool, Mean, MedianPool, MinPool, Mish, ModePool, Pow, Reciprocal, Relu, Relu6, Rsqrt, Sigmoid, Silu,
     SmoothMaxPool, Softmax, Softplus, Sqrt, Sum, SumPool, Tanh, Unfold, Var
 )
-from halfulp.torch._accepted import implied_axis, in_dtype, move_statistics, no_weight, resized
+from halfulp.torch._accepted import in_dtype, move_statistics, no_weight, resized
 from halfulp.torch._arguments import rank_of
 from halfulp.torch._bridge import bridges_of, tensors_of
 from halfulp.torch._conv import spatial_rank

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from halfulp.torch._calls import Calls
+from halfulp.torch._calls import Calls, Unseen
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Replacement:
     def run(self, *inputs: Any, **keywords: Any) -> Replacement:
         """Run the model once without gradients, for the calls inside ``forward``; the model's state is put back."""
         kept = {name: value.clone() for name, value in self.model.state_dict().items()}
-        with torch.no_grad():
+        with torch.no_grad(), Unseen(self.calls):
             self.model(*inputs, **keywords)
         self.model.load_state_dict(kept)
         return self

@@ -65,10 +65,15 @@ class _Broadcast(_Plain):
         return t.expand(ctx.wanted)
 
 
+def same_shape(x: Tensor, shape: Any) -> bool:
+    """Whether a tensor has this shape; for ``torch.export``, whose sizes may be symbols, the number of axes first."""
+    return x.dim() == len(shape) and all(n == m for n, m in zip(x.shape, shape, strict=True))
+
+
 def broadcast(x: Tensor, shape: Any) -> Tensor:
     """``x.expand(shape)`` with an exact gradient."""
     shape = tuple(shape)
-    if tuple(x.shape) == shape:
+    if same_shape(x, shape):
         return x
     if not (torch.is_grad_enabled() and x.requires_grad) or _get_tracing_state() is not None:  # no gradient is wanted
         return x.expand(shape)

@@ -3,9 +3,9 @@
 PyTorch's steps use fused multiply-adds where the vector code has them and two roundings where it has not, so the same
 step may give other bits on another machine, in the tail of a tensor or in another layout. Here every addition,
 multiplication, division and square root is one IEEE operation, in the order that each class writes down. Scalars (bias
-corrections, step sizes) are computed in float64 by IEEE operations too, powers by repeated multiplication, and rounded
-once to the parameter's type. Parameters of 16 bits are updated in float32 and rounded once at the end; their moments
-are kept in float32.
+corrections, step sizes) are computed in float64 by IEEE operations too, powers by repeated squaring, and rounded once
+to the parameter's type. Parameters of 16 bits are updated in float32 and rounded once at the end; their moments are
+kept in float32.
 
 >>> import torch
 >>> import halfulp.torch as ht
@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import mul
 from typing import Any
 
 import numpy as np
@@ -242,9 +240,12 @@ class SGD(_Sequenced):
         _torch._foreach_sub_(params, _torch._foreach_mul(gradients, float(group["lr"])))
 
 
-def _powers(betas: tuple[float, float], steps: int) -> tuple[float, ...]:
-    """The powers after so many steps, of which a state of PyTorch's optimizer keeps only the number."""
-    return tuple(reduce(mul, [beta] * steps, 1.0) for beta in betas)
+def _power(base: float, exponent: int) -> float:
+    """base ** exponent by repeated squaring, because no power function is the same everywhere."""
+    power = 1.0
+    for bit in f"{exponent:b}":
+        power = power * power * base if bit == "1" else power * power
+    return power
 
 
 class Adam(_Sequenced):
@@ -252,7 +253,7 @@ class Adam(_Sequenced):
 
     One step, where every written operation is rounded once; names in capitals are float64 scalars, computed first::
 
-        POWER1 = POWER1 * beta1;  POWER2 = POWER2 * beta2           (both begin at 1)
+        POWER1 = beta1 ** step;  POWER2 = beta2 ** step             (by repeated squaring, first bit first)
         SIZE = lr / (1 - POWER1);  ROOT = sqrt(1 - POWER2)
         p = (1 - lr * weight_decay) * p                              (AdamW)
         g = g + weight_decay * p                                     (Adam, if weight_decay)
@@ -298,15 +299,11 @@ class Adam(_Sequenced):
 
     def _prepare(self, group: dict[str, Any], state: dict[str, Any], like: Tensor) -> tuple[Any, list[Tensor]]:
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")[: 3 if group["amsgrad"] else 2]
-        steps = int(state.get("step", 0))
-        if state.get("powered") != steps:  # kept, because no power function is the same everywhere
-            state["powers"] = _powers(group["betas"], steps)
         for name in names:
             if name not in state:
                 state[name] = torch.zeros_like(like)
-        state["powers"] = tuple(power * beta for power, beta in zip(state["powers"], group["betas"], strict=True))
-        state["step"] = state["powered"] = steps + 1  # PyTorch's optimizer moves the step alone
-        return state["powers"], [state[name] for name in names]
+        state["step"] = steps = int(state.get("step", 0)) + 1
+        return tuple(_power(beta, steps) for beta in group["betas"]), [state[name] for name in names]
 
     def _sequence(self, group: dict[str, Any], scalars: Any, params: Any, gradients: Any, *buffers: Any) -> None:
         lr, (beta1, beta2) = float(group["lr"]), group["betas"]

@@ -60,8 +60,9 @@ _OURS_FOR = {
     **{m: d.name for d in declarations() if d.record.elementwise for m in d.modules if m not in _EXACT_MODULES},
     **{kind.__name__: kind.__name__ for kind in _namesakes(modules_layer)},
     "_WeightNorm": "_weight_norm",
+    "PReLU": "_prelu",
 }
-"""A module of PyTorch -> what is ours in its place: a module, or the function that its forward calls."""
+"""A module of PyTorch -> what is ours in its place: a module, or a function (with _: not public) that it calls."""
 _CONTAINERS = (
     *("Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "ParametrizationList"),
     "DataParallel",  # on the CPU it calls its module
@@ -199,7 +200,7 @@ def _cover(layer: Any, label: str, result: Replacement) -> None:
     else:
         layer.__class__ = exact_class(theirs)
         layer._halfulp_calls = result.calls
-        named = not own_forward and not name.startswith("_")
+        named = not own_forward and not _OURS_FOR[name].startswith("_")
         function = f"halfulp.torch.{_OURS_FOR[name]}" if named else "its forward with our functions"
         result.swapped[label] = f"{_title(theirs)} -> {function}"
 
