@@ -32,10 +32,18 @@ class KernelScope {
   InterruptScope interrupts_{ask_for_signals};
 };
 
+// What `work()` returns, computed in such a scope.
+template <class Work>
+auto run_kernels(const Work& work) {
+  const KernelScope scope;
+  return work();
+}
+
 void register_errors(nanobind::module_& module);
 void register_settings(nanobind::module_& module);
 void register_conv(nanobind::module_& module);
 void register_xla(nanobind::module_& module);
+void register_windows(nanobind::module_& module);
 void register_max_pool(nanobind::module_& module);
 void register_avg_pool(nanobind::module_& module);
 void register_order_pool(nanobind::module_& module);

@@ -13,6 +13,7 @@ NB_MODULE(_core, module) {
   halfulp::bindings::register_settings(module);
   halfulp::bindings::register_conv(module);
   halfulp::bindings::register_xla(module);
+  halfulp::bindings::register_windows(module);
   halfulp::bindings::register_max_pool(module);
   halfulp::bindings::register_avg_pool(module);
   halfulp::bindings::register_order_pool(module);

@@ -97,6 +97,11 @@ def averages() -> Iterator[tuple[Any, tuple[int, ...]]]:
     yield hu.SumPool((2, 2, 2), stride=1), VOLUME
     yield hu.AvgPool((2, 2), nan="ignore"), IMAGE
     yield hu.AvgPool((3, 3), stride=2, padding=1, nan="ignore"), IMAGE
+    yield hu.SumPool((3, 3), stride=2, nan="ignore"), IMAGE
+    yield hu.AdaptiveAvgPool((5, 4), nan="ignore"), IMAGE
+    yield hu.GlobalAvgPool(2, nan="ignore"), IMAGE
+    yield hu.MedianPool((3, 2), stride=2, nan="ignore"), IMAGE
+    yield hu.ModePool((2, 2), nan="ignore"), (1, 2, 9, 17)
     yield hu.MedianPool((2, 2)), IMAGE
     yield hu.MedianPool((3, 3), stride=2, padding=1), IMAGE
     yield hu.ModePool((2, 3), stride=1), (1, 2, 9, 17)
@@ -129,8 +134,8 @@ def rest() -> Iterator[tuple[Any, tuple[tuple[int, ...], ...]]]:
     yield hu.Unfold((3, 2), stride=2, padding=1), ((2, 3, 9, 8),)
     yield hu.Fold((9, 8), (3, 2), stride=2, padding=1), ((2, 18, 25),)
     yield hu.MaxUnpool((2, 2)), ((2, 3, 5, 6), (2, 3, 5, 6))
-    for ties in TIES:
-        yield hu.FractionalMaxPool((2, 3), (5, 6), ties=ties), ((2, 3, 13, 17), (2, 3, 2))
+    for ties, nan in product(TIES, NAN):
+        yield hu.FractionalMaxPool((2, 3), (5, 6), ties=ties, nan=nan), ((2, 3, 13, 17), (2, 3, 2))
 
 
 def models() -> Iterator[tuple[Any, tuple[tuple[int, ...], ...]]]:
@@ -221,9 +226,17 @@ def cases() -> Iterator[Case]:
             hu.MinPool((3, 3), stride=1, padding=1),
             hu.AdaptiveMaxPool((5, 4)),
             hu.GlobalMaxPool(2, ties="first"),
+            hu.GlobalMinPool(2),
             hu.AvgPool((2, 2), dtype="same"),
+            hu.SumPool((2, 2), dtype="same"),
+            hu.AdaptiveAvgPool((5, 4), dtype="same"),
+            hu.GlobalAvgPool(2, dtype="same"),
             hu.MedianPool((2, 2)),
             hu.ModePool((2, 2)),
         ):
             for kind in ("near", "ties"):
-                yield Case(op, (IMAGE,), dtype, kind)
+                if not (isinstance(op, hu.SumPool) and (dtype == "bool" or kind == "near")):  # sums that do not fit
+                    yield Case(op, (IMAGE,), dtype, kind)
+        for op, shapes in rest():
+            if not isinstance(op, hu.Fold):
+                yield Case(op, shapes, dtype, "near")

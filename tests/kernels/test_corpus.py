@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 import halfulp as hu
 from halfulp import _core, kernels
+from halfulp.records._declaration import declaration_of
 from tests.corpus.cases import Case, cases
 from tests.corpus.digests import computed, differences, digest, recorded
-from tests.corpus.generator import FORMATS, array, words
+from tests.corpus.generator import FORMATS, INTEGERS, array, words
 
 EVERY = list(cases())
 ROOT = Path(__file__).parent.parent.parent
@@ -41,6 +43,24 @@ def test_the_record_has_exactly_the_cases() -> None:
 def test_every_operator_with_kernels_of_the_core_has_cases() -> None:
     missing = {record.__name__ for record in kernels.entries} - {type(case.op).__name__ for case in EVERY}
     assert missing == set(), "add cases to tests/corpus/cases.py, then python -m tests.corpus --record"
+
+
+@pytest.mark.parametrize("field", ["ties", "nan"])
+def test_every_policy_of_every_operator_has_cases_in_every_float_type(field: str) -> None:
+    words = {"ties": {"first", "last", "all", "split"}, "nan": {"propagate", "ignore"}}[field]
+    for record in kernels.entries:
+        if field not in {f.name for f in fields(record)}:
+            continue
+        own = [case for case in EVERY if type(case.op) is record]
+        for dtype in FORMATS:
+            assert words <= {getattr(case.op, field) for case in own if case.dtype == dtype}, (record.__name__, dtype)
+
+
+def test_operators_on_integers_have_cases_in_every_integer_type() -> None:
+    for record in kernels.entries:
+        if declaration_of(record).integers:
+            own = {case.dtype for case in EVERY if type(case.op) is record}
+            assert own >= set(INTEGERS), record.__name__
 
 
 def test_policies_types_and_kinds_all_appear() -> None:

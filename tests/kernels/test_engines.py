@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,28 @@ def test_depthwise_products_have_an_engine_of_their_own(isa: None, kernel: int, 
     assert engines(pullback(op, x, w, None)) == {"conv_depthwise", "conv_weight"}
 
 
+@pytest.mark.parametrize("dtype", [*FORMATS, "int8", "uint16", "int32"])
+@pytest.mark.parametrize("op", [hu.MedianPool((3, 3), stride=2, padding=1), hu.ModePool((2, 2))])
+def test_windows_are_sorted_many_at_once(isa: None, op: Any, dtype: str) -> None:
+    ran = engines(lambda: op(array(dtype, IMAGE, "near", 1)))
+    assert "order_block" in ran
+    assert ran <= {"order_block", "order_window"}  # padded ends of a row are single windows
+    assert engines(lambda: hu.MedianPool((9, 9))(array(dtype, IMAGE, "near", 1))) == {"order_window"}
+
+
+def test_the_reference_does_what_the_others_refuse(isa: None) -> None:
+    x = array("float32", IMAGE, "ties", 1)
+    assert "max_walk" in engines(lambda: hu.MaxPool((3, 3), stride=2, padding=1, ties="split").vjp(x))
+
+
+def test_norms_and_functions_count_once_per_array(isa: None) -> None:
+    x = array("float32", IMAGE, "near", 1)
+    assert engines(lambda: hu.LpPool((3, 3), 2, stride=2)(x)) == {"norm2"}
+    assert engines(lambda: hu.Gelu()(x)) <= {"elementwise", "elementwise_pair"}
+    tiny = np.float32(2.0) ** -np.arange(1, 40, dtype=np.float32)  # exp is near 1, and for some between two floats
+    assert engines(lambda: hu.Exp()(tiny)) == {"elementwise", "elementwise_pair"}
+
+
 def test_weights_have_an_engine_of_their_own(isa: None) -> None:
     x, w = array("float32", (1, 4, 9, 9), "near", 1), array("float32", (5, 4, 3, 3), "near", 2)
     assert "conv_weight" in engines(pullback(hu.Conv(2), x, w, None))
@@ -117,6 +140,12 @@ def test_weights_of_three_by_three_go_by_patches(isa: None, dtype: str) -> None:
     ran = engines(pullback(hu.Conv(2, padding=1), x, w, None))
     assert "conv_weight_winograd" in ran
     assert "conv_weight" not in ran
+
+
+def test_every_engine_is_asserted_somewhere() -> None:
+    folder = Path(__file__).parent
+    texts = "".join(path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+    assert {name for name in _core.engine_counts() if f'"{name}"' not in texts} == set()
 
 
 def test_counters_count_and_can_be_reset() -> None:

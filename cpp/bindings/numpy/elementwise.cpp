@@ -4,20 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-
-#include "bindings.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
-
-template <class T>
-nb::object as_array(const std::vector<T>& values) {
-  OutputArray array = new_output(Sizes{static_cast<Index>(values.size())}, dtype_of<T>);
-  std::copy(values.begin(), values.end(), array.view.as<T>());
-  return std::move(array.owner);
-}
 
 // (output, positions, x, t): the last three are of the undecided elements.
 nb::tuple apply(const std::string& name, int function, double first, double second, nb::handle input,
@@ -31,12 +21,9 @@ nb::tuple apply(const std::string& name, int function, double first, double seco
     t = take_matching(tangent, name.c_str(), what.c_str(), x.view.shape, x.view.dtype, label);
   }
   const OutputArray out = new_output(x.view.shape, x.view.dtype, x.view, given);
-  ElementwiseRest rest;
-  {
-    const KernelScope scope;
-    const Elementwise op{static_cast<Function>(function), {first, second}};
-    rest = elementwise(op, x.view, with_t ? &t.view : nullptr, out.view);
-  }
+  const Elementwise op{static_cast<Function>(function), {first, second}};
+  const ElementwiseRest rest =
+      run_kernels([&] { return elementwise(op, x.view, with_t ? &t.view : nullptr, out.view); });
   return nb::make_tuple(out.owner, as_array(rest.positions), as_array(rest.x), as_array(rest.t));
 }
 

@@ -15,7 +15,6 @@
 #include "halfulp/max_pool.hpp"
 #include "halfulp/parallel.hpp"
 #include "numpy/array.hpp"
-#include "numpy/policies.hpp"
 
 namespace halfulp::bindings {
 namespace {

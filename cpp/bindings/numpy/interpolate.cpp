@@ -4,11 +4,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
 #include <array>
 
-#include "bindings.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
@@ -46,14 +44,7 @@ nb::tuple weighted_taps_array(const std::string& name, nb::handle x, nb::sequenc
   }
   const OutputArray out = new_output(shape, problem.dtype);
   problem.out = out.view.data;
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = weighted_taps(problem);
-  }
-  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
-  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return nb::make_tuple(out.owner, positions.owner);
+  return with_undecided(out, [&] { return weighted_taps(problem); });
 }
 
 }  // namespace

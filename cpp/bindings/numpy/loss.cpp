@@ -9,8 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "bindings.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
@@ -29,12 +28,6 @@ class Held {
   std::array<InputArray, N> kept_;
   std::size_t count_ = 0;
 };
-
-nb::tuple with_positions(const OutputArray& out, const std::vector<Index>& undecided) {
-  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
-  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return nb::make_tuple(out.owner, positions.owner);
-}
 
 // arrays: x, y, t, s, g, each of (rows, length) but g with `g_by_row`, or None.
 // (one number per row, or per cell with `by_cell`; the flat positions that are undecided as int64).
@@ -57,12 +50,7 @@ nb::tuple squares_array(const std::string& name, nb::sequence arrays, bool by_ce
   problem.g = held.take(arrays[4], name);
   const OutputArray out = new_output(by_cell ? x.view.shape : Sizes{problem.rows}, problem.dtype);
   problem.out = out.view.data;
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = squares(problem);
-  }
-  return with_positions(out, undecided);
+  return with_undecided(out, [&] { return squares(problem); });
 }
 
 // work: 0 value, 1 tangent, 2 cotangent. arrays: x, target, t, g of the float type, labels (int64), and lead high, lead
@@ -91,12 +79,7 @@ nb::tuple cross_entropy_array(const std::string& name, int work, bool by_row, nb
   const Sizes shape = work == 2 ? x.view.shape : by_row ? Sizes{problem.rows} : Sizes{1};
   const OutputArray out = new_output(shape, problem.dtype);
   problem.out = out.view.data;
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = cross_entropy(problem);
-  }
-  return with_positions(out, undecided);
+  return with_undecided(out, [&] { return cross_entropy(problem); });
 }
 
 }  // namespace

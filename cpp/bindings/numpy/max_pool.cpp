@@ -1,4 +1,4 @@
-// Hard max pooling for Python: one object per record, which remembers the plans of recent shapes.
+// Hard max pooling for Python.
 #include "halfulp/max_pool.hpp"
 
 #include <nanobind/nanobind.h>
@@ -6,214 +6,92 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <functional>
 #include <memory>
 
-#include "bindings.hpp"
-#include "numpy/array.hpp"
-#include "numpy/plan_cache.hpp"
-#include "numpy/policies.hpp"
+#include "numpy/pooling.hpp"
 
 namespace halfulp::bindings {
 namespace {
 
-enum class WindowKind { sliding, adaptive, global };
+using Maximum = Pooling<MaxPlan>;
 
 class MaxPullback {
  public:
-  MaxPullback(std::shared_ptr<const MaxPlan> plan, Winners winners, Sizes input_shape, Sizes output_shape, DType dtype,
-              bool keepdims)
-      : plan_(std::move(plan)),
-        winners_(std::move(winners)),
-        input_shape_(input_shape),
-        output_shape_(output_shape),
-        dtype_(dtype),
-        keepdims_(keepdims) {}
+  MaxPullback(const Maximum& op, const Maximum::Call& call, Winners winners)
+      : frame_(op, call), plan_(call.plan), winners_(std::move(winners)) {}
 
-  nb::tuple operator()(nb::handle cotangent) const;
+  nb::tuple operator()(nb::handle cotangent) const {
+    return nb::make_tuple(frame_.run(
+        cotangent, [&](const ArrayView& g, const ArrayView& dx) { max_pullback(*plan_, winners_, g, dx); }));
+  }
   Index bytes() const noexcept { return winners_.bytes; }
-  // Axes from outermost to innermost in memory: that of the input.
-  ArrayView input_like;
 
  private:
+  PullbackFrame frame_;
   std::shared_ptr<const MaxPlan> plan_;
   Winners winners_;
-  Sizes input_shape_, output_shape_;
-  DType dtype_;
-  bool keepdims_;
 };
-
-// A view with `count` axes of size 1 at the end, for outputs without their spatial axes.
-ArrayView with_unit_axes(const ArrayView& view, int count) {
-  ArrayView extended = view;
-  for (int i = 0; i < count; ++i) {
-    extended.shape.push_back(1);
-    extended.strides.push_back(0);
-  }
-  return extended;
-}
 
 class MaxOperator {
  public:
-  MaxOperator(WindowKind kind, WindowParameters parameters, std::vector<Index> output_sizes, bool keepdims, Ties ties,
-              NanPolicy nan, Cells cells)
-      : kind_(kind),
-        parameters_(std::move(parameters)),
-        output_sizes_(std::move(output_sizes)),
-        keepdims_(keepdims),
-        ties_(ties),
-        nan_(nan),
-        cells_(cells) {}
+  MaxOperator(std::string name, int ndim, MakeAxes make_axes, bool keepdims, Ties ties, NanPolicy nan, Cells cells)
+      : op_(name, ndim, keepdims, std::move(make_axes),
+            [=](std::vector<Axis> axes) { return MaxPlan(name, std::move(axes), ties, nan, cells); }, DType::i64) {}
 
   nb::object forward(nb::handle x) const { return forward_into(x, {}); }
 
   // As forward, in `out` if that can be filled as it lies.
   nb::object forward_into(nb::handle x, nb::handle out) const {
-    const Call call = begin(x, false, out);
-    {
-      const KernelScope scope;
-      max_forward(*call.plan, call.x.view, call.out);
-    }
+    const Call call = op_.begin(op_.take_any(x), out);
+    run_kernels([&] { max_forward(*call.plan, call.x.view, call.out); });
     return call.output.owner;
   }
 
   nb::tuple forward_with_indices(nb::handle x) const {
-    const Call call = begin(x, false);
-    check_memory(parameters_.operator_name, "indices", call.shape, DType::i64);
-    const OutputArray indices = allocate(call, DType::i64);
-    {
-      const KernelScope scope;
-      max_indices(*call.plan, call.x.view, call.out, full(call, indices.view));
-    }
+    const Call call = op_.begin(op_.take_any(x));
+    check_memory(op_.name(), "indices", call.shape, DType::i64);
+    const OutputArray indices = op_.allocate(call, DType::i64);
+    run_kernels([&] { max_indices(*call.plan, call.x.view, call.out, op_.full(indices.view)); });
     return nb::make_tuple(call.output.owner, indices.owner);
   }
 
   nb::tuple jvp(nb::handle x, nb::handle tangent) const {
-    const Call call = begin(x, true);
-    const InputArray t =
-        take_matching(tangent, name(), "tangent", call.x.view.shape, call.x.view.dtype, "I4");
-    const OutputArray out_tangent = allocate(call, call.x.view.dtype);
-    {
-      const KernelScope scope;
-      max_jvp(*call.plan, call.x.view, t.view, call.out, full(call, out_tangent.view));
-    }
+    const Call call = op_.begin(op_.take_float(x));
+    const InputArray t = op_.take_tangent(tangent, call.x.view);
+    const OutputArray out_tangent = op_.allocate(call, call.x.view.dtype);
+    run_kernels([&] { max_jvp(*call.plan, call.x.view, t.view, call.out, op_.full(out_tangent.view)); });
     return nb::make_tuple(call.output.owner, out_tangent.owner);
   }
 
   nb::tuple vjp(nb::handle x) const {
-    const Call call = begin(x, true);
-    Winners winners;
-    {
-      const KernelScope scope;
-      winners = max_winners(*call.plan, call.x.view, call.out);
-    }
-    auto pullback = std::make_unique<MaxPullback>(call.plan, std::move(winners), call.x.view.shape,
-                                                  call.output.view.shape, call.x.view.dtype, keepdims_);
-    pullback->input_like = call.x.view;
-    pullback->input_like.data = nullptr;  // the input itself is not kept
-    return nb::make_tuple(call.output.owner, nb::cast(std::move(pullback)));
+    const Call call = op_.begin(op_.take_float(x));
+    Winners winners = run_kernels([&] { return max_winners(*call.plan, call.x.view, call.out); });
+    return nb::make_tuple(call.output.owner, std::make_unique<MaxPullback>(op_, call, std::move(winners)));
   }
 
  private:
-  struct Call {
-    InputArray x;
-    std::shared_ptr<const MaxPlan> plan;
-    OutputArray output;
-    ArrayView out;  // with all its spatial axes
-    Sizes shape;    // of the output with all its spatial axes
-  };
+  using Call = Maximum::Call;
 
-  const char* name() const noexcept { return parameters_.operator_name.c_str(); }
-
-  Call begin(nb::handle input, bool floats_only, nb::handle out = {}) const {
-    Call call;
-    call.x = floats_only ? take_float_input(input, name(), "input") : take_input(input, name(), "input");
-    check_rank(parameters_.operator_name, call.x.view.shape, ndim());
-    call.plan = plan_for(call.x.view.shape.last(ndim()));
-    call.shape = output_shape(parameters_.operator_name, call.x.view.shape, call.plan->axes, DType::i64);
-    if (!out) check_memory(parameters_.operator_name, "output", call.shape, call.x.view.dtype);
-    call.output = allocate(call, call.x.view.dtype, out);
-    call.out = full(call, call.output.view);
-    return call;
-  }
-
-  OutputArray allocate(const Call& call, DType dtype, nb::handle out = {}) const {
-    if (keepdims_) return new_output(call.shape, dtype, call.x.view, out);
-    const int leading = call.shape.size() - ndim();
-    return new_output(Sizes(call.shape.span().first(static_cast<std::size_t>(leading))), dtype, out);
-  }
-
-  ArrayView full(const Call&, const ArrayView& view) const {
-    return keepdims_ ? view : with_unit_axes(view, ndim());
-  }
-
-  int ndim() const noexcept { return static_cast<int>(output_sizes_.size()); }
-
-  std::shared_ptr<const MaxPlan> plan_for(std::span<const Index> sizes) const {
-    return plans_.get(sizes, [&] {
-      std::vector<Axis> axes = kind_ == WindowKind::sliding    ? window_axes(parameters_, sizes)
-                               : kind_ == WindowKind::adaptive ? adaptive_axes(sizes, output_sizes_)
-                                                               : global_axes(sizes);
-      // The output must be possible before anything of its size is made.
-      output_shape(parameters_.operator_name, Sizes(sizes), axes, DType::i64);
-      check_plan_memory(parameters_.operator_name, axes);
-      return MaxPlan(parameters_.operator_name, std::move(axes), ties_, nan_, cells_);
-    });
-  }
-
-  WindowKind kind_;
-  WindowParameters parameters_;
-  std::vector<Index> output_sizes_;
-  bool keepdims_;
-  Ties ties_;
-  NanPolicy nan_;
-  Cells cells_;
-  PlanCache<MaxPlan> plans_;
+  Maximum op_;
 };
 
-nb::tuple MaxPullback::operator()(nb::handle cotangent) const {
-  const InputArray g =
-      take_matching(cotangent, plan_->operator_name.c_str(), "cotangent", output_shape_, dtype_, "I5");
-  check_memory(plan_->operator_name, "input", input_shape_, dtype_);
-  const OutputArray dx = new_output(input_shape_, dtype_, input_like);
-  {
-    const KernelScope scope;
-    max_pullback(*plan_, winners_, keepdims_ ? g.view : with_unit_axes(g.view, plan_->ndim()), dx.view);
-  }
-  return nb::make_tuple(dx.owner);
-}
-
-Cells cells_from(const std::string& word) {
-  return word == "plain" ? Cells::plain : word == "negated" ? Cells::negated : Cells::magnitude;
-}
-
-std::unique_ptr<MaxOperator> sliding(std::string name, std::vector<Index> kernel, std::vector<Index> stride,
-                                     std::vector<Index> before, std::vector<Index> after, const std::string& padding,
-                                     std::vector<Index> dilation, bool ceil_mode, const std::string& ties,
-                                     const std::string& nan, const std::string& cells) {
-  WindowParameters p{std::move(name), kernel, std::move(stride), std::move(dilation), std::move(before),
-                     std::move(after), padding_mode_from(padding), ceil_mode};
-  return std::make_unique<MaxOperator>(WindowKind::sliding, std::move(p), std::move(kernel), true, ties_from(ties),
+std::unique_ptr<MaxOperator> sliding_max(const WindowParameters& windows, const std::string& ties,
+                                         const std::string& nan, const std::string& cells) {
+  return std::make_unique<MaxOperator>(windows.operator_name, windows.ndim(), sliding(windows), true, ties_from(ties),
                                        nan_from(nan), cells_from(cells));
 }
 
-WindowParameters named(std::string name) {
-  WindowParameters parameters;
-  parameters.operator_name = std::move(name);
-  return parameters;
+std::unique_ptr<MaxOperator> adaptive_max(std::string name, std::vector<Index> output_size, const std::string& ties,
+                                          const std::string& nan) {
+  const int ndim = static_cast<int>(output_size.size());
+  return std::make_unique<MaxOperator>(std::move(name), ndim, adaptive(std::move(output_size)), true, ties_from(ties),
+                                       nan_from(nan), Cells::plain);
 }
 
-std::unique_ptr<MaxOperator> adaptive(std::string name, std::vector<Index> output_size, const std::string& ties,
-                                      const std::string& nan) {
-  return std::make_unique<MaxOperator>(WindowKind::adaptive, named(std::move(name)), std::move(output_size), true,
-                                       ties_from(ties), nan_from(nan), Cells::plain);
-}
-
-std::unique_ptr<MaxOperator> global(std::string name, int ndim, bool keepdims, const std::string& ties,
-                                    const std::string& nan, const std::string& cells) {
-  return std::make_unique<MaxOperator>(WindowKind::global, named(std::move(name)),
-                                       std::vector<Index>(static_cast<std::size_t>(ndim), 1), keepdims,
-                                       ties_from(ties), nan_from(nan), cells_from(cells));
+std::unique_ptr<MaxOperator> global_max(std::string name, int ndim, bool keepdims, const std::string& ties,
+                                        const std::string& nan, const std::string& cells) {
+  return std::make_unique<MaxOperator>(std::move(name), ndim, global_axes, keepdims, ties_from(ties), nan_from(nan),
+                                       cells_from(cells));
 }
 
 }  // namespace
@@ -228,11 +106,10 @@ void register_max_pool(nb::module_& module) {
       .def("forward_with_indices", &MaxOperator::forward_with_indices, nb::arg("x"))
       .def("jvp", &MaxOperator::jvp, nb::arg("x"), nb::arg("tangent"))
       .def("vjp", &MaxOperator::vjp, nb::arg("x"));
-  module.def("max_pool", &sliding, nb::arg("name"), nb::arg("kernel"), nb::arg("stride"), nb::arg("before"),
-             nb::arg("after"), nb::arg("padding"), nb::arg("dilation"), nb::arg("ceil_mode"), nb::arg("ties"),
-             nb::arg("nan"), nb::arg("cells") = "plain");
-  module.def("adaptive_max_pool", &adaptive, nb::arg("name"), nb::arg("output_size"), nb::arg("ties"), nb::arg("nan"));
-  module.def("global_max_pool", &global, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"), nb::arg("ties"),
+  module.def("max_pool", &sliding_max, nb::arg("windows"), nb::arg("ties"), nb::arg("nan"), nb::arg("cells") = "plain");
+  module.def("adaptive_max_pool", &adaptive_max, nb::arg("name"), nb::arg("output_size"), nb::arg("ties"),
+             nb::arg("nan"));
+  module.def("global_max_pool", &global_max, nb::arg("name"), nb::arg("ndim"), nb::arg("keepdims"), nb::arg("ties"),
              nb::arg("nan"), nb::arg("cells") = "plain");
 }
 

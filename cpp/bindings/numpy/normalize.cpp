@@ -5,19 +5,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-
-#include "bindings.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
-
-nb::object positions_array(const std::vector<Index>& undecided) {
-  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
-  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return nb::borrow(positions.owner);
-}
 
 // What all calls have in common. sizes: blocks, groups, inner, channels; flags: joint, per_cell, last.
 class Call {
@@ -72,12 +63,7 @@ nb::tuple normalize_arrays(const std::string& name, int work, const std::vector<
   call.take_moments(moments, known);
   const OutputArray out = new_output(Sizes(shape), problem.dtype);
   problem.out = out.view.data;
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = normalize(problem);
-  }
-  return nb::make_tuple(out.owner, positions_array(undecided));
+  return with_undecided(out, [&] { return normalize(problem); });
 }
 
 // arrays: weight, mean, variance, cotangent. For each of x, weight and bias that is wanted (the result, its undecided
@@ -100,15 +86,11 @@ nb::tuple pull_back_arrays(const std::string& name, const std::vector<Index>& si
     out[i] = new_output(Sizes(i == 0 ? shape : weight_shape), problem.dtype);
     *targets[i] = out[i].view.data;
   }
-  NormUndecided undecided;
-  {
-    const KernelScope scope;
-    undecided = normalize_pullback(problem);
-  }
+  const NormUndecided undecided = run_kernels([&] { return normalize_pullback(problem); });
   const std::vector<Index>* const lists[] = {&undecided.x, &undecided.weight, &undecided.bias};
   nb::object results[3];
   for (std::size_t i = 0; i < 3; ++i)
-    results[i] = wanted.at(i) ? nb::object(nb::make_tuple(out[i].owner, positions_array(*lists[i]))) : nb::none();
+    results[i] = wanted.at(i) ? nb::object(nb::make_tuple(out[i].owner, as_array(*lists[i]))) : nb::none();
   return nb::make_tuple(results[0], results[1], results[2]);
 }
 
@@ -125,12 +107,7 @@ nb::tuple statistics_array(const std::string& name, const std::vector<Index>& si
   problem.correction = correction;
   const OutputArray out = new_output(Sizes(shape), problem.dtype);
   problem.out = out.view.data;
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = group_statistics(problem);
-  }
-  return nb::make_tuple(out.owner, positions_array(undecided));
+  return with_undecided(out, [&] { return group_statistics(problem); });
 }
 
 }  // namespace

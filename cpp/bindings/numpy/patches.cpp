@@ -7,15 +7,13 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 
-#include "bindings.hpp"
 #include "halfulp/given_windows.hpp"
 #include "halfulp/norm2.hpp"
 #include "halfulp/unpool.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
@@ -40,10 +38,7 @@ nb::object unfold_array(const std::string& name, const AxisRows& numbers, nb::ha
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_input(input, name.c_str(), "input");
   OutputArray out = new_output(Sizes(shape), x.view.dtype);
-  {
-    const KernelScope scope;
-    unfold(axes, planes_of(x.view.shape, axes), x.view, out.view);
-  }
+  run_kernels([&] { unfold(axes, planes_of(x.view.shape, axes), x.view, out.view); });
   return std::move(out.owner);
 }
 
@@ -51,10 +46,7 @@ nb::object fold_array(const std::string& name, const AxisRows& numbers, nb::hand
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   OutputArray out = new_output(Sizes(shape), x.view.dtype);
-  {
-    const KernelScope scope;
-    fold(axes, planes_of(out.view.shape, axes), x.view, out.view);
-  }
+  run_kernels([&] { fold(axes, planes_of(out.view.shape, axes), x.view, out.view); });
   return std::move(out.owner);
 }
 
@@ -64,11 +56,7 @@ nb::tuple place_array(const std::string& name, int ndim, nb::handle values, nb::
   const InputArray v = take_input(values, name.c_str(), "input");
   const InputArray i = take_input(indices, name.c_str(), "indices");
   const OutputArray out = new_output(Sizes(shape), v.view.dtype);
-  Index refused = -1;
-  {
-    const KernelScope scope;
-    refused = place({ndim, v.view, i.view, out.view});
-  }
+  const auto refused = run_kernels([&] { return place({ndim, v.view, i.view, out.view}); });
   return nb::make_tuple(out.owner, refused);
 }
 
@@ -78,11 +66,7 @@ nb::tuple place_two(const std::string& name, int ndim, nb::handle values, nb::ha
   const InputArray t = take_matching(tangents, name.c_str(), "tangent", v.view.shape, v.view.dtype, "I4");
   const InputArray i = take_input(indices, name.c_str(), "indices");
   const OutputArray out = new_output(Sizes(shape), v.view.dtype), out_tangent = new_output(Sizes(shape), v.view.dtype);
-  Index refused = -1;
-  {
-    const KernelScope scope;
-    refused = place({ndim, v.view, i.view, out.view, &t.view, &out_tangent.view});
-  }
+  const auto refused = run_kernels([&] { return place({ndim, v.view, i.view, out.view, &t.view, &out_tangent.view}); });
   return nb::make_tuple(out.owner, out_tangent.owner, refused);
 }
 
@@ -92,49 +76,22 @@ nb::tuple place_keep(const std::string& name, int ndim, nb::handle values, nb::h
   const InputArray i = take_input(indices, name.c_str(), "indices");
   const OutputArray out = new_output(Sizes(shape), v.view.dtype);
   auto placed = std::make_unique<Placed>();
-  Index refused = -1;
-  {
-    const KernelScope scope;
-    refused = place({ndim, v.view, i.view, out.view}, placed.get());
-  }
+  const auto refused = run_kernels([&] { return place({ndim, v.view, i.view, out.view}, placed.get()); });
   return nb::make_tuple(out.owner, std::move(placed), refused);
 }
 
 nb::object pick_array(const std::string& name, const Placed& placed, nb::handle cells) {
   const InputArray x = take_input(cells, name.c_str(), "cotangent");
   OutputArray out = new_output(placed.values, x.view.dtype);
-  {
-    const KernelScope scope;
-    pick(placed, x.view, out.view);
-  }
+  run_kernels([&] { pick(placed, x.view, out.view); });
   return std::move(out.owner);
-}
-
-// Flat positions as an array of int64.
-nb::object positions_of(const std::vector<Index>& found) {
-  OutputArray positions = new_output(Sizes{static_cast<Index>(found.size())}, DType::i64);
-  std::copy(found.begin(), found.end(), positions.view.as<Index>());
-  return std::move(positions.owner);
-}
-
-// (the output, the flat positions that are undecided).
-template <class Work>
-nb::tuple with_undecided(const Sizes& shape, DType dtype, const Work& work) {
-  const OutputArray out = new_output(shape, dtype);
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = work(out.view);
-  }
-  return nb::make_tuple(out.owner, positions_of(undecided));
 }
 
 nb::tuple norm2_array(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
-  return with_undecided(Sizes(shape), x.view.dtype, [&](const ArrayView& out) {
-    return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out);
-  });
+  const OutputArray out = new_output(Sizes(shape), x.view.dtype);
+  return with_undecided(out, [&] { return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view); });
 }
 
 // (norms, their undecided positions, a copy of the input).
@@ -142,12 +99,10 @@ nb::tuple norm2_keep(const std::string& name, const AxisRows& numbers, nb::handl
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(x.view.shape, x.view.dtype);
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view, &kept.view);
-  }
-  return nb::make_tuple(out.owner, positions_of(undecided), kept.owner);
+  const auto undecided = run_kernels([&] {
+    return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view, &kept.view);
+  });
+  return nb::make_tuple(out.owner, as_array(undecided), kept.owner);
 }
 
 // (norms, their undecided positions, tangents, their undecided positions).
@@ -157,21 +112,19 @@ nb::tuple norm2_jvp(const std::string& name, const AxisRows& numbers, nb::handle
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray t = take_float_input(tangent, name.c_str(), "tangent");
   const OutputArray out = new_output(Sizes(shape), x.view.dtype), tangents = new_output(Sizes(shape), x.view.dtype);
-  std::pair<std::vector<Index>, std::vector<Index>> undecided;
-  {
-    const KernelScope scope;
-    undecided = norm2_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
-  }
-  return nb::make_tuple(out.owner, positions_of(undecided.first), tangents.owner, positions_of(undecided.second));
+  const auto undecided = run_kernels([&] {
+    return norm2_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
+  });
+  return nb::make_tuple(out.owner, as_array(undecided.first), tangents.owner, as_array(undecided.second));
 }
 
 nb::tuple norm2_vjp(const std::string& name, const AxisRows& numbers, nb::handle input, nb::handle cotangent) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
-  return with_undecided(x.view.shape, x.view.dtype, [&](const ArrayView& out) {
-    return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, g.view, out);
-  });
+  const OutputArray out = new_output(x.view.shape, x.view.dtype);
+  return with_undecided(
+      out, [&] { return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, g.view, out.view); });
 }
 
 // (largest magnitudes, tangents, the planes that are left out); None if this is not for such windows.
@@ -182,12 +135,10 @@ std::optional<nb::tuple> magnitude_jvp(const std::string& name, const AxisRows& 
   const InputArray t = take_float_input(tangent, name.c_str(), "tangent");
   if (!magnitudes_apply(axes, x.view.dtype)) return std::nullopt;
   const OutputArray out = new_output(Sizes(shape), x.view.dtype), tangents = new_output(Sizes(shape), x.view.dtype);
-  std::vector<Index> left;
-  {
-    const KernelScope scope;
-    left = magnitude_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
-  }
-  return nb::make_tuple(out.owner, tangents.owner, positions_of(left));
+  const auto left = run_kernels([&] {
+    return magnitude_tangents(axes, planes_of(x.view.shape, axes), x.view, t.view, out.view, tangents.view);
+  });
+  return nb::make_tuple(out.owner, tangents.owner, as_array(left));
 }
 
 // (largest magnitudes, their winners, the planes that are left out); None as above.
@@ -197,12 +148,10 @@ std::optional<nb::tuple> magnitude_keep(const std::string& name, const AxisRows&
   const InputArray x = take_float_input(input, name.c_str(), "input");
   if (!magnitudes_apply(axes, x.view.dtype)) return std::nullopt;
   const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(Sizes(shape), winner_type(axes));
-  std::vector<Index> left;
-  {
-    const KernelScope scope;
-    left = magnitude_winners(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view);
-  }
-  return nb::make_tuple(out.owner, kept.owner, positions_of(left));
+  const auto left = run_kernels([&] {
+    return magnitude_winners(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view);
+  });
+  return nb::make_tuple(out.owner, kept.owner, as_array(left));
 }
 
 nb::object magnitude_vjp(const std::string& name, const AxisRows& numbers, nb::handle winners, nb::handle cotangent,
@@ -211,10 +160,7 @@ nb::object magnitude_vjp(const std::string& name, const AxisRows& numbers, nb::h
   const InputArray kept = take_input(winners, name.c_str(), "winners");
   const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
   OutputArray dx = new_output(Sizes(shape), g.view.dtype);
-  {
-    const KernelScope scope;
-    magnitude_pullback(axes, planes_of(dx.view.shape, axes), kept.view, g.view, dx.view);
-  }
+  run_kernels([&] { magnitude_pullback(axes, planes_of(dx.view.shape, axes), kept.view, g.view, dx.view); });
   return std::move(dx.owner);
 }
 
@@ -223,11 +169,7 @@ nb::tuple give_signs_array(const std::string& name, nb::handle input, nb::handle
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray v = take_float_input(values, name.c_str(), "values");
   const OutputArray out = new_output(x.view.shape, x.view.dtype);
-  bool nan = false;
-  {
-    const KernelScope scope;
-    nan = give_signs(x.view, v.view, out.view, zeros);
-  }
+  const auto nan = run_kernels([&] { return give_signs(x.view, v.view, out.view, zeros); });
   return nb::make_tuple(out.owner, nan);
 }
 

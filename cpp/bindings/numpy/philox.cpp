@@ -13,10 +13,7 @@ template <class Bits>
 nb::object filled(DType dtype, const Stream& stream, std::uint64_t first, std::uint64_t threshold, std::uint64_t kept,
                   Index count) {
   OutputArray out = new_output(Sizes{count}, dtype);
-  {
-    const KernelScope scope;
-    keep_mask(stream, first, threshold, static_cast<Bits>(kept), out.view.as<Bits>(), count);
-  }
+  run_kernels([&] { keep_mask(stream, first, threshold, static_cast<Bits>(kept), out.view.as<Bits>(), count); });
   return std::move(out.owner);
 }
 

@@ -4,10 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-
-#include "bindings.hpp"
-#include "numpy/array.hpp"
+#include "numpy/results.hpp"
 
 namespace halfulp::bindings {
 namespace {
@@ -21,17 +18,6 @@ SoftmaxProblem problem_of(const ArrayView& x, bool logarithm) {
   problem.logarithm = logarithm;
   problem.x = x.data;
   return problem;
-}
-
-nb::object run(const SoftmaxProblem& problem) {
-  std::vector<Index> undecided;
-  {
-    const KernelScope scope;
-    undecided = softmax(problem);
-  }
-  const OutputArray positions = new_output(Sizes{static_cast<Index>(undecided.size())}, DType::i64);
-  std::copy(undecided.begin(), undecided.end(), positions.view.as<Index>());
-  return positions.owner;
 }
 
 // work: 0 value, 1 tangent, 2 cotangent; x and t are (outer, length, inner); `kept` is what softmax_keeping gave.
@@ -52,8 +38,7 @@ nb::tuple softmax_array(const std::string& name, int work, bool logarithm, nb::h
   }
   const OutputArray out = new_output(input.view.shape, problem.dtype);
   problem.out = out.view.data;
-  const nb::object undecided = run(problem);
-  return nb::make_tuple(out.owner, undecided);
+  return with_undecided(out, [&] { return softmax(problem); });
 }
 
 // The value, with what pullbacks of x need: (the output, undecided positions, a copy of x if wanted, what is kept).
@@ -71,8 +56,8 @@ nb::tuple softmax_keeping(const std::string& name, bool logarithm, nb::handle x,
     kept = new_output(Sizes{size}, DType::f64);
     problem.kept = kept.view.as<double>();
   }
-  const nb::object undecided = run(problem);
-  return nb::make_tuple(out.owner, undecided, copied ? copy.owner : nb::none(),
+  const std::vector<Index> undecided = run_kernels([&] { return softmax(problem); });
+  return nb::make_tuple(out.owner, as_array(undecided), copied ? copy.owner : nb::none(),
                         problem.kept == nullptr ? nb::none() : kept.owner);
 }
 

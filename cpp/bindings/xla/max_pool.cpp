@@ -10,14 +10,6 @@
 namespace halfulp::xla {
 namespace {
 
-Ties ties_from(std::string_view word) {
-  return word == "first" ? Ties::first : word == "last" ? Ties::last : word == "all" ? Ties::all : Ties::split;
-}
-
-NanPolicy nan_from(std::string_view word) {
-  return word == "propagate" ? NanPolicy::propagate : word == "ignore" ? NanPolicy::ignore : NanPolicy::raise;
-}
-
 MaxPlan plan_of(const Call& call, const Sizes& shape) {
   std::string name(call.text("name"));
   std::vector<Axis> axes = axes_of(call, name, shape);

@@ -21,12 +21,6 @@ std::vector<Axis> axes_of(const Call& call, const std::string& name, const Sizes
   return window_axes(parameters, shape.last(ndim));
 }
 
-ArrayView with_rank(ArrayView view, int rank) {
-  while (view.ndim() < rank) {
-    view.shape.push_back(1);
-    view.strides.push_back(static_cast<Index>(item_size(view.dtype)));
-  }
-  return view;
-}
+ArrayView with_rank(const ArrayView& view, int rank) { return with_unit_axes(view, rank - view.ndim()); }
 
 }  // namespace halfulp::xla

@@ -13,6 +13,6 @@ namespace halfulp::xla {
 std::vector<Axis> axes_of(const Call& call, const std::string& name, const Sizes& shape);
 
 // An output of a global operator may lack the spatial axes: they are of size 1.
-ArrayView with_rank(ArrayView view, int rank);
+ArrayView with_rank(const ArrayView& view, int rank);
 
 }  // namespace halfulp::xla

@@ -103,4 +103,13 @@ inline Index offset_of(const ArrayView& view, Index flat, int axes) noexcept {
   return offset;
 }
 
+// A view with `count` axes of size 1 at the end.
+inline ArrayView with_unit_axes(ArrayView view, int count) noexcept {
+  for (; count > 0; --count) {
+    view.shape.push_back(1);
+    view.strides.push_back(static_cast<Index>(item_size(view.dtype)));
+  }
+  return view;
+}
+
 }  // namespace halfulp

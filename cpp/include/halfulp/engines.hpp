@@ -9,8 +9,8 @@
 
 namespace halfulp {
 
-// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window and elementwise_pair
-// are single outputs, those of elementwise whole arrays.
+// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window, order_window and
+// elementwise_pair are single outputs, those of elementwise whole arrays.
 enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
@@ -32,6 +32,8 @@ enum class Engine : int {
   norm2,                 // square roots of sums of squares
   elementwise,           // functions of single elements; a unit is an array
   elementwise_pair,      // those of them that a double does not decide
+  order_block,           // medians and modes of windows that are sorted many at once
+  order_window,          // one window at a time
   count
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "halfulp/array.hpp"
@@ -16,6 +17,17 @@ enum class Ties : std::uint8_t { first, last, all, split };
 enum class NanPolicy : std::uint8_t { propagate, ignore, raise };
 // What is compared: the cells, their negatives (the result is a minimum), or their magnitudes.
 enum class Cells : std::uint8_t { plain, negated, magnitude };
+
+// From the words that records hold.
+inline Ties ties_from(std::string_view word) noexcept {
+  return word == "first" ? Ties::first : word == "last" ? Ties::last : word == "all" ? Ties::all : Ties::split;
+}
+inline NanPolicy nan_from(std::string_view word) noexcept {
+  return word == "propagate" ? NanPolicy::propagate : word == "ignore" ? NanPolicy::ignore : NanPolicy::raise;
+}
+inline Cells cells_from(std::string_view word) noexcept {
+  return word == "plain" ? Cells::plain : word == "negated" ? Cells::negated : Cells::magnitude;
+}
 
 // The windows of one operator on planes of one shape.
 struct MaxPlan {

@@ -10,6 +10,7 @@
 
 #include "halfulp/array.hpp"
 #include "base/convert_kernels.hpp"
+#include "simd/compiler.hpp"
 
 namespace halfulp {
 
@@ -45,15 +46,6 @@ template <class T>
 constexpr Index padded_length(Index n) noexcept {
   constexpr Index lanes = 64 / static_cast<Index>(sizeof(T));
   return (n + lanes - 1) / lanes * lanes;
-}
-
-// Asks for memory that will be read soon; it need not exist.
-inline void prefetch_bytes(const char* source, Index bytes) noexcept {
-#if defined(__GNUC__) || defined(__clang__)
-  for (Index i = 0; i < bytes; i += 64) __builtin_prefetch(source + i);
-#else
-  (void)source, (void)bytes;
-#endif
 }
 
 // How many rows, `step` bytes apart, to ask for memory ahead of reading it: about five kilobytes. Rows that are read by

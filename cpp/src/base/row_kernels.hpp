@@ -23,8 +23,8 @@ struct RowKernels {
   bool (*window_roots)(const double* columns, const RootRun& run, double* sums, float* out);
   // Every eight bytes become (source & keep) ^ flip.
   void (*change)(const char* source, char* target, std::int64_t bytes, std::uint64_t keep, std::uint64_t flip);
-  // to[place * stride + phase] = from[phase * places + place].
-  void (*interleave)(const double* from, std::int64_t places, std::int64_t stride, double* to);
+  // to[i * stride + phase] = from[phase * count + i] for i below `count`.
+  void (*interleave)(const double* from, std::int64_t count, std::int64_t stride, double* to);
   // to[i] = from[i * stride], items of 1, 2, 4 or 8 bytes.
   void (*take_every)(const void* from, std::int64_t stride, void* to, std::int64_t n, std::int64_t item);
   // to[i] = from[i] times the sign of x[i], for floats of `item` bytes whose infinity has these bits: +0 where x is 0.

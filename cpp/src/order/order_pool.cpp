@@ -4,12 +4,13 @@
 #include <cstring>
 #include <numeric>
 
-#include "halfulp/interrupt.hpp"
-#include "order/order_kernels.hpp"
-#include "halfulp/parallel.hpp"
+#include "average/line_windows.hpp"
 #include "exact/quotients.hpp"
 #include "exact/round.hpp"
-#include "average/line_windows.hpp"
+#include "halfulp/engines.hpp"
+#include "halfulp/interrupt.hpp"
+#include "halfulp/parallel.hpp"
+#include "order/order_kernels.hpp"
 
 namespace halfulp {
 namespace {
@@ -31,7 +32,7 @@ std::uint64_t key_at(const void* keys, Index item, Index i) {
 // One window: its cells in row-major order as keys, and which of them give the value.
 struct OneWindow {
   std::vector<std::uint64_t> keys;
-  std::vector<Index> places;   // byte offsets in the input
+  std::vector<Index> offsets;  // of the cells in the input, in bytes
   std::vector<Index> order;
   Index first = -1, second = -1;  // positions among the cells
 
@@ -39,13 +40,13 @@ struct OneWindow {
     const Index item = static_cast<Index>(item_size(in.dtype));
     const auto to_keys = select_order_kernels().keys[static_cast<int>(in.dtype)];
     keys.clear();
-    places.clear();
+    offsets.clear();
     for (const Index offset : window.rows)
       for (Index t = 0; t < row.count_of(o); ++t) {
-        const Index place = offset + (row.first_of(o) + t * row.step) * row.in_stride;
+        const Index at = offset + (row.first_of(o) + t * row.step) * row.in_stride;
         std::uint64_t bytes = 0;
-        to_keys(in.data + place, item, &bytes, 1, true);
-        places.push_back(place);
+        to_keys(in.data + at, item, &bytes, 1, true);
+        offsets.push_back(at);
         keys.push_back(key_at(&bytes, item, 0));
       }
   }
@@ -150,19 +151,21 @@ class Worker {
   char* target(Index o) const { return out_.data + window_.out_offset + o * lines_.row.out_stride; }
 
   void one(Index o) {
+    tally_.add(Engine::order_window);
     one_.gather(window_, lines_.row, o, in_);
     one_.choose(kind_, ignore_nan_, in_.dtype);
     if (one_.first < 0) {
       std::memset(target(o), 0, static_cast<std::size_t>(item_));
       return;
     }
-    const auto at = [&](Index i) { return in_.data + one_.places[static_cast<std::size_t>(i)]; };
+    const auto at = [&](Index i) { return in_.data + one_.offsets[static_cast<std::size_t>(i)]; };
     store_mean(in_.dtype, at(one_.first), at(one_.second), target(o));
   }
 
   // Windows of the same shape at equal distances: all are sorted at once. Those whose value is a zero of either sign or
   // has to do with NaN, and means of half-precision numbers, are done one by one.
   void block(Index begin, Index end, Index stride, Index taps, Index cells) {
+    tally_.add(Engine::order_block);
     const LineWindows& row = lines_.row;
     const OrderKernels& kernels = select_order_kernels();
     const int type = static_cast<int>(in_.dtype);
@@ -212,6 +215,7 @@ class Worker {
   OuterWindow window_;
   OneWindow one_;
   std::vector<char> columns_;
+  EngineTally tally_;
 };
 
 template <class F>
@@ -252,19 +256,19 @@ std::vector<Index> order_picks(std::span<const Axis> axes, OrderKind kind, bool 
     flat.strides[i] = stride;
     stride *= in.shape[i];
   }
-  const Rows lines = rows_of(axes, false, in, outputs), places = rows_of(axes, false, flat, outputs);
+  const Rows lines = rows_of(axes, false, in, outputs), elements = rows_of(axes, false, flat, outputs);
   for_outer(lines, [&] {
-    return [&, one = OneWindow{}, window = OuterWindow{}, place = OuterWindow{}](Index i) mutable {
+    return [&, one = OneWindow{}, window = OuterWindow{}, numbers = OuterWindow{}](Index i) mutable {
       const LineWindows& row = lines.row;
       outer_window(lines.outer, i, window);
-      outer_window(places.outer, i, place);
+      outer_window(elements.outer, i, numbers);
       for (Index o = 0; o < row.outputs; ++o) {
         one.gather(window, row, o, in);
         one.choose(kind, ignore_nan, in.dtype);
         const auto index = [&](Index cell) {
           if (cell < 0) return Index{-1};
           const Index taps = row.count_of(o);
-          return place.rows[static_cast<std::size_t>(cell / taps)] + row.first_of(o) + (cell % taps) * row.step;
+          return numbers.rows[static_cast<std::size_t>(cell / taps)] + row.first_of(o) + (cell % taps) * row.step;
         };
         const auto at = static_cast<std::size_t>(2 * (i * row.outputs + o));
         picks[at] = index(one.first);

@@ -21,7 +21,7 @@ inline V shifted_in(const V& before, const V& now) {
     else return reinterpret<V>(_mm512_alignr_epi8(b, _mm512_maskz_alignr_epi64(0xff, b, a, 6), rest));
   }
 #endif
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   if constexpr (sizeof(V) == 32)
     return reinterpret<V>(_mm256_alignr_epi8(b, _mm256_permute2x128_si256(a, b, 0x21), rest));
   else if constexpr (sizeof(V) == 16)

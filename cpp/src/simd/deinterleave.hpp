@@ -27,7 +27,7 @@ inline V phase_of_words(const V& a, const V& b, std::integer_sequence<int, I...>
 inline __m128i and_with(__m128i a, __m128i b) { return _mm_and_si128(a, b); }
 inline __m128i down8(__m128i a) { return _mm_srli_epi16(a, 8); }
 inline __m128i pack_words(__m128i a, __m128i b) { return _mm_packus_epi16(a, b); }
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
 inline __m128i down16(__m128i a) { return _mm_srli_epi32(a, 16); }
 inline __m128i low16(__m128i a) { return _mm_blend_epi16(a, _mm_setzero_si128(), 0xaa); }
 inline __m128i pack_doubles(__m128i a, __m128i b) { return _mm_packus_epi32(a, b); }
@@ -54,7 +54,7 @@ inline __m512i pack_doubles(__m512i a, __m512i b) { return _mm512_packus_epi32(a
 template <int Bytes>
 struct RegisterOf;
 template <> struct RegisterOf<16> { using type = __m128i; };
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
 template <> struct RegisterOf<32> { using type = __m256i; };
 #endif
 #if defined(HALFULP_ISA_avx512)
@@ -91,7 +91,7 @@ inline V phase_of_two(const V& a, const V& b) {
 
 template <class V>
 inline V in_order(const V& v) {
-#if defined(HALFULP_X86) && defined(__AVX2__)
+#if defined(HALFULP_X86) && defined(HALFULP_AVX2)
   if constexpr (sizeof(V) == 32) {
     const auto quads = reinterpret<Vector<std::int64_t, 32>>(v);
     return reinterpret<V>(__builtin_shufflevector(quads, quads, 0, 2, 1, 3));
@@ -111,7 +111,7 @@ inline auto narrowed(const V& a, const V& b) {
   using Register = typename lanes::RegisterOf<sizeof(V)>::type;
   if constexpr (sizeof(U) == 1)
     return reinterpret<Narrow>(lanes::pack_words(reinterpret<Register>(a), reinterpret<Register>(b)));
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   if constexpr (sizeof(U) == 2)
     return reinterpret<Narrow>(lanes::pack_doubles(reinterpret<Register>(a), reinterpret<Register>(b)));
 #endif
@@ -125,7 +125,7 @@ inline auto sums_of_neighbours(const V& v) {
   using U = lane_type<V>;
   using Wide = std::make_unsigned_t<typename IntOfSize<2 * sizeof(U)>::type>;
   using Words = Vector<Wide, sizeof(V)>;
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   if constexpr (sizeof(U) == 1 && sizeof(V) == 32)
     return reinterpret<Words>(_mm256_maddubs_epi16(reinterpret<__m256i>(v), _mm256_set1_epi8(1)));
 #endif

@@ -36,7 +36,7 @@ inline Doubles to_doubles(const Floats& v) {
 #endif
 }
 inline Doubles to_doubles_of(const Words& bits) {
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   return reinterpret<Doubles>(_mm_cvtps_pd(reinterpret<__m128>(bits)));
 #else
   return to_doubles(reinterpret<Floats>(bits));
@@ -107,7 +107,7 @@ inline void look_up(const double (&table)[8], const Vector<std::int32_t>& index,
 
 inline Doubles load_doubles(const double* x) { return load(x); }
 inline Doubles load_doubles(const float* x) {
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   return reinterpret<Doubles>(_mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)))));
 #else
   Floats v;
@@ -180,7 +180,7 @@ inline Words sticky_floats(const Doubles& q) {
   const Bits rest = bits & splat(last - 1);
   // Adding last - 1 carries into the last bit if there is a rest.
   const Bits kept = (bits ^ rest) | ((rest + splat(last - 1)) & splat(last));
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   return reinterpret<Words>(_mm_cvtpd_ps(reinterpret<__m128d>(kept)));
 #else
   return reinterpret<Words>(to_floats(reinterpret<Doubles>(kept)));
@@ -190,7 +190,7 @@ inline Words sticky_floats(const Doubles& q) {
 // Rounded to nearest, ties to even. float16 and bfloat16: finite numbers only; bfloat16 not below the normal floats.
 inline void store_rounded(double* out, const Doubles& q) { store(out, q); }
 inline void store_rounded(float* out, const Doubles& q) {
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   _mm_storel_epi64(reinterpret_cast<__m128i*>(out), _mm_castps_si128(_mm_cvtpd_ps(reinterpret<__m128d>(q))));
 #else
   const Floats v = to_floats(q);
@@ -375,9 +375,9 @@ inline Doubles upper_half(const Doubles& x) {
 
 // Asks for what lies further on: two pages for the second cache, of which many requests may wait, half a page for the
 // first.
-inline void prefetch_ahead(const void* x) {
+inline void prefetch_ahead(const void* x, std::uintptr_t far = 8192) {
   const auto at = reinterpret_cast<std::uintptr_t>(x);
-  __builtin_prefetch(reinterpret_cast<const void*>(at + 8192), 0, 2);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + far), 0, 2);
   __builtin_prefetch(reinterpret_cast<const void*>(at + 2048), 0, 3);
 }
 

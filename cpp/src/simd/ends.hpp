@@ -5,10 +5,6 @@
 
 #include "exact/round.hpp"
 #include "simd/products.hpp"
-// Both headers define `magnitude`; here the one of products.hpp is used.
-#define magnitude magnitude_of_doubles
-#include "simd/doubles.hpp"
-#undef magnitude
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

@@ -71,7 +71,7 @@ inline Singles load_singles(const Float16* x) {
 }
 
 inline Singles load_singles(const BFloat16* x) {
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   const __m128i items = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
   return reinterpret<Singles>(_mm_unpacklo_epi16(_mm_setzero_si128(), items));
 #else

@@ -1,26 +1,10 @@
 // 1 / sqrt(s) from an estimate of the processor, without a root and a division, which take several times as long.
 #pragma once
 
-#include <cmath>
-
 #include "simd/products.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-inline Doubles roots(const Doubles& s) {
-#if defined(HALFULP_ISA_avx512)
-  return reinterpret<Doubles>(_mm512_maskz_sqrt_pd(0xff, reinterpret<__m512d>(s)));
-#elif defined(HALFULP_ISA_avx2)
-  return reinterpret<Doubles>(_mm256_sqrt_pd(reinterpret<__m256d>(s)));
-#elif defined(HALFULP_X86)
-  return reinterpret<Doubles>(_mm_sqrt_pd(reinterpret<__m128d>(s)));
-#else
-  Doubles y = s;
-  for (int i = 0; i < kWide; ++i) y[i] = std::sqrt(s[i]);
-  return y;
-#endif
-}
 
 // The largest number that inverse_root takes.
 inline constexpr double kMostRooted = 0x1.fffffep127;
@@ -47,7 +31,7 @@ inline Doubles inverse_root(const Doubles& s) {
   series = multiply_add(series, h, splat(1.0 / 2));
   return multiply_add(Doubles(z * h), series, z);
 #else
-  return splat(1.0) / roots(s);
+  return splat(1.0) / square_root(s);
 #endif
 }
 

@@ -56,7 +56,7 @@ inline Lanes<C> lanes_equal(const std::uint8_t* bytes, std::uint8_t value) {
     loaded = _mm_cvtsi32_si128(word);
   }
   const __m128i equal = _mm_cmpeq_epi8(loaded, wanted);
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   if constexpr (sizeof(C) == 4) return reinterpret<Lanes<C>>(_mm256_cvtepi8_epi32(equal));
   else return reinterpret<Lanes<C>>(_mm256_cvtepi8_epi64(equal));
 #else
@@ -83,14 +83,14 @@ inline M either(const M& a, const M& b) {
   return a | b;
 }
 inline Lanes<double> lower(const Lanes<float>& mask) {
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   return reinterpret<Lanes<double>>(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(reinterpret<__m256i>(mask))));
 #else
   return reinterpret<Lanes<double>>(zip_low<std::int32_t>(mask, mask));
 #endif
 }
 inline Lanes<double> upper(const Lanes<float>& mask) {
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
   return reinterpret<Lanes<double>>(_mm256_cvtepi32_epi64(_mm256_extracti128_si256(reinterpret<__m256i>(mask), 1)));
 #else
   return reinterpret<Lanes<double>>(zip_high<std::int32_t>(mask, mask));

@@ -11,15 +11,6 @@
 #define HALFULP_FUSED 1
 #endif
 
-// Loops over these functions vectorise only if all of them are inlined.
-#if defined(__GNUC__) || defined(__clang__)
-#define HALFULP_ALWAYS_INLINE inline __attribute__((always_inline))
-#elif defined(_MSC_VER)
-#define HALFULP_ALWAYS_INLINE __forceinline
-#else
-#define HALFULP_ALWAYS_INLINE inline
-#endif
-
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
@@ -44,20 +35,6 @@ template <class V>
 HALFULP_ALWAYS_INLINE PairOf<V> fast_sum_of(const V& a, const V& b) {
   const V s = a + b;
   return {s, b - (s - a)};
-}
-
-inline Vector<double> square_root(const Vector<double>& x) {
-#if defined(HALFULP_ISA_avx512)
-  return reinterpret<Vector<double>>(_mm512_maskz_sqrt_pd(0xff, reinterpret<__m512d>(x)));
-#elif defined(HALFULP_ISA_avx2)
-  return reinterpret<Vector<double>>(_mm256_sqrt_pd(reinterpret<__m256d>(x)));
-#elif defined(HALFULP_X86)
-  return reinterpret<Vector<double>>(_mm_sqrt_pd(reinterpret<__m128d>(x)));
-#else
-  Vector<double> root = x;
-  for (int i = 0; i < kLanes<double>; ++i) root[i] = std::sqrt(x[i]);
-  return root;
-#endif
 }
 
 // a * b + c; fused where the processor does that, which no bound depends on.

@@ -1,4 +1,4 @@
-// Products and their sums: fused where the processor does that, and magnitudes.
+// Products and their sums, fused where the processor does that; square roots; magnitudes.
 #pragma once
 
 #include <cmath>
@@ -63,6 +63,20 @@ inline Vector<double> product_error(const Vector<double>& a, const Vector<double
   const Vector<double> a_high = a_scaled - (a_scaled - a), b_high = b_scaled - (b_scaled - b);
   const Vector<double> a_low = a - a_high, b_low = b - b_high;
   return a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low);
+#endif
+}
+
+inline Vector<double> square_root(const Vector<double>& x) {
+#if defined(HALFULP_ISA_avx512)
+  return reinterpret<Vector<double>>(_mm512_maskz_sqrt_pd(0xff, reinterpret<__m512d>(x)));
+#elif defined(HALFULP_ISA_avx2)
+  return reinterpret<Vector<double>>(_mm256_sqrt_pd(reinterpret<__m256d>(x)));
+#elif defined(HALFULP_X86)
+  return reinterpret<Vector<double>>(_mm_sqrt_pd(reinterpret<__m128d>(x)));
+#else
+  Vector<double> root = x;
+  for (int i = 0; i < kLanes<double>; ++i) root[i] = std::sqrt(x[i]);
+  return root;
 #endif
 }
 

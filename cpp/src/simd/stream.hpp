@@ -10,6 +10,12 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
+#if defined(HALFULP_STREAMS)
+inline constexpr bool kStreams = true;
+#else
+inline constexpr bool kStreams = false;  // stores are as any others
+#endif
+
 // The target is aligned.
 template <class V>
 inline void stream(void* target, const V& v) {

@@ -74,7 +74,7 @@ inline void transpose_lines(const float* in, Index in_stride, float* out, Index 
   }
 }
 
-#elif defined(__AVX2__)
+#elif defined(HALFULP_AVX2)
 
 template <>
 inline constexpr Index kTransposeBlock<double> = 4;
@@ -94,7 +94,7 @@ void transpose_block<double>(const double* in, Index in_stride, double* out, Ind
 }
 
 #endif
-#if defined(__AVX2__)
+#if defined(HALFULP_AVX2)
 
 template <>
 void transpose_block<float>(const float* in, Index in_stride, float* out, Index out_stride) {

@@ -8,7 +8,7 @@ namespace halfulp::HALFULP_ISA_NAMESPACE {
 // As in_order, turned by one place: the last element comes first.
 template <class V>
 inline V turned_in_order(const V& v) {
-#if defined(HALFULP_X86) && defined(__AVX2__)
+#if defined(HALFULP_X86) && defined(HALFULP_AVX2)
   constexpr int n = sizeof(V) / sizeof(lane_type<V>);
   if constexpr (sizeof(V) == 32 && n == 4) {
     return __builtin_shufflevector(v, v, 3, 0, 2, 1);

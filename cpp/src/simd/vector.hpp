@@ -3,14 +3,12 @@
 // compiler's vector extensions; what they do badly is written per instruction set here and in the files beside.
 #pragma once
 
-#if !defined(__GNUC__) && !defined(__clang__)
-#error "the vector layer needs the vector extensions of GCC or clang; on Windows use clang-cl"
-#endif
-
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "simd/compiler.hpp"
 
 #if defined(__x86_64__) || defined(_M_X64)
 #define HALFULP_X86 1
@@ -21,6 +19,10 @@
 #endif
 #if defined(HALFULP_ISA_avx512)
 #define HALFULP_MASKS 1  // lanes can be chosen by mask registers
+#endif
+// Not by what the compiler says of itself: it may have been told to compile for this very processor.
+#if defined(HALFULP_ISA_avx2) || defined(HALFULP_ISA_avx512)
+#define HALFULP_AVX2 1
 #endif
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -235,13 +237,13 @@ inline V max_first(const V& first, const V& second) {
     return reinterpret<V>(_mm_max_ps(reinterpret<__m128>(second), reinterpret<__m128>(first)));
   else if constexpr (std::is_same_v<T, double> && sizeof(V) == 16)
     return reinterpret<V>(_mm_max_pd(reinterpret<__m128d>(second), reinterpret<__m128d>(first)));
-#if defined(__AVX__)
+#if defined(HALFULP_AVX2)
   else if constexpr (std::is_same_v<T, float> && sizeof(V) == 32)
     return reinterpret<V>(_mm256_max_ps(reinterpret<__m256>(second), reinterpret<__m256>(first)));
   else if constexpr (std::is_same_v<T, double> && sizeof(V) == 32)
     return reinterpret<V>(_mm256_max_pd(reinterpret<__m256d>(second), reinterpret<__m256d>(first)));
 #endif
-#if !defined(__AVX2__)
+#if !defined(HALFULP_AVX2)
   // Without SSE4.1 there are maxima of int16 and uint8 only; a saturating difference serves for uint16.
   else if constexpr (std::is_same_v<T, std::int16_t> && sizeof(V) == 16)
     return reinterpret<V>(_mm_max_epi16(reinterpret<__m128i>(first), reinterpret<__m128i>(second)));

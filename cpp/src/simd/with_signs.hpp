@@ -8,7 +8,7 @@ namespace {
 
 // Cells times the signs of others that are not NaN; +0 where these are 0.
 inline Doubles load_with_signs(const float* signs, const float* cells) {
-#if defined(HALFULP_X86) && !defined(__AVX2__)
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
   using Bits = Vector<std::uint64_t>;  // two floats fill no register
   const Doubles sign = load_doubles(signs);
   const Bits flip = reinterpret<Bits>(sign) & reinterpret<Bits>(splat(-0.0));

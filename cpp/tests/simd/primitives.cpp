@@ -1,10 +1,9 @@
-// Every primitive of src/simd/ beside a loop over single lanes. Compiled once for each instruction set; a processor
-// that lacks it passes without a check.
+// Every primitive of src/simd/, here and in arithmetic.cpp, beside a loop over single lanes. Compiled once for each
+// instruction set; a processor that lacks it passes without a check.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -19,34 +18,12 @@
 #include "simd/stream.hpp"
 #include "simd/vector.hpp"
 #include "simd/with_signs.hpp"
+#include "simd/lanes.hpp"
 #include "check.hpp"
 #include "halfulp/isa.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-using std::int64_t;
-
-template <class T>
-T item(int i) {
-  return static_cast<T>(i * 37 % 251 - (std::is_signed_v<T> || std::is_floating_point_v<T> ? 120 : 0));
-}
-template <class T>
-std::vector<T> items(int n) {
-  std::vector<T> all(static_cast<std::size_t>(n));
-  for (int i = 0; i < n; ++i) all[static_cast<std::size_t>(i)] = item<T>(i);
-  return all;
-}
-template <class T, class V>
-bool holds(const V& v, const std::vector<T>& expected) {
-  return sizeof v == expected.size() * sizeof(T) && std::memcmp(&v, expected.data(), sizeof v) == 0;
-}
-template <class T, int Bytes, class F>
-std::vector<T> lanes(F&& f) {
-  std::vector<T> all;
-  for (int i = 0; i < kLanes<T, Bytes>; ++i) all.push_back(static_cast<T>(f(i)));
-  return all;
-}
 
 template <class T, int Bytes>
 void check_memory() {
@@ -463,6 +440,7 @@ void check_all() {
   check_widen_bytes<std::uint32_t>();
   check_widen_bytes<std::uint64_t>();
   check_with_signs();
+  check_arithmetic();
 }
 
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -23,12 +23,12 @@ def measure(state: State, position: int) -> None:
         return
     low, high, real = cell_bounds(node, state.ranges[source])
     gaps = box_gaps(low, high, real)
-    pairs, places = _pairs(node.index, gaps, real, low / 2 + high / 2, math.prod(state.network.nodes[source].shape))
+    pairs, chosen = _pairs(node.index, gaps, real, low / 2 + high / 2, math.prod(state.network.nodes[source].shape))
     if not len(pairs):
         return
     bounds = _bounded(state, source, pairs)
     flat = gaps.reshape(-1)
-    flat[places[0]] = np.minimum(flat[places[0]], bounds[places[1]])
+    flat[chosen[0]] = np.minimum(flat[chosen[0]], bounds[chosen[1]])
     state.gaps[position] = gaps
 
 
@@ -39,12 +39,12 @@ def _pairs(index: Array, gaps: Array, real: Array, middle: Array, size: int) -> 
     for most in range(min(index.shape[-1], 16), 1, -1):
         kept = alive & (rank < most)
         wanted = kept[..., :, None] & kept[..., None, :] & ~np.eye(index.shape[-1], dtype=np.bool_)
-        places = np.flatnonzero(wanted)
-        first = np.broadcast_to(index[..., :, None], gaps.shape).reshape(-1)[places]
-        second = np.broadcast_to(index[..., None, :], gaps.shape).reshape(-1)[places]
+        chosen = np.flatnonzero(wanted)
+        first = np.broadcast_to(index[..., :, None], gaps.shape).reshape(-1)[chosen]
+        second = np.broadcast_to(index[..., None, :], gaps.shape).reshape(-1)[chosen]
         codes, rows = np.unique(first * size + second, return_inverse=True)
         if len(codes) * size <= COEFFICIENTS:
-            return np.stack([codes // size, codes % size], axis=-1), (places, rows)
+            return np.stack([codes // size, codes % size], axis=-1), (chosen, rows)
     nothing = np.zeros(0, dtype=np.int64)
     return nothing.reshape(0, 2), (nothing, nothing)
 

@@ -91,8 +91,8 @@ def planes_of(node: Node, slopes: Any, given: Any, gaps: Any) -> tuple[tuple[Exa
     for row, under, over, zeros in planes:
         cells = [(lows[i], highs[i], s, t) for i, s, t in zip(row, under, over, strict=True) if i >= 0]
         known = {p: gaps[p] for p in permutations([i for i in row if i >= 0], 2) if p in gaps} if gaps else {}
-        places = {i: place for place, i in enumerate(i for i in row if i >= 0)}
-        own = {(places[k], places[j]): gap for (k, j), gap in known.items()}
+        numbers = {i: number for number, i in enumerate(i for i in row if i >= 0)}
+        own = {(numbers[k], numbers[j]): gap for (k, j), gap in known.items()}
         if node.kind == "rank":
             biases.append(rank_biases(node, cells))
         else:
@@ -131,7 +131,7 @@ def _with_gaps(sides: list[Any], cells: list[tuple[Any, Any, Any, Any]], gaps: d
 
     For slopes t >= 0 it is sum_j t_j (x_k - x_j) + (1 - sum t) x_k. And it is at most gap(k, j) above the one of j.
     """
-    places = range(len(cells))
+    numbers = range(len(cells))
 
     def gap(k: int, j: int) -> Any:
         return ZERO if k == j else min(gaps.get((k, j), cells[k][1] - cells[j][0]), cells[k][1] - cells[j][0])
@@ -139,11 +139,11 @@ def _with_gaps(sides: list[Any], cells: list[tuple[Any, Any, Any, Any]], gaps: d
     slopes = [t for _, _, _, t in cells]
     if min(slopes) >= 0:
         rest = ONE - sum(slopes, ZERO)
-        for k in places:
-            own = sum((slopes[j] * gap(k, j) for j in places if slopes[j]), ZERO)
+        for k in numbers:
+            own = sum((slopes[j] * gap(k, j) for j in numbers if slopes[j]), ZERO)
             sides[k] = min(sides[k], own + rest * cells[k][1 if rest >= 0 else 0])
-    for _ in places:
-        sides = [min(sides[j] + gap(k, j) for j in places) for k in places]
+    for _ in numbers:
+        sides = [min(sides[j] + gap(k, j) for j in numbers) for k in numbers]
     return sides
 
 

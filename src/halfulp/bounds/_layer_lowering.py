@@ -175,12 +175,12 @@ def _matmul(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any)
     if np.ndim(left) != 2:
         raise builder.refusal(f"matmul constant of shape {np.shape(left)}", "must be a matrix")
     source = known_input(ids[1])
-    places = builder.positions(source)
-    if places.ndim > 1:
-        source = builder.gather("transpose", source, np.swapaxes(places, -1, -2))
+    indices = builder.positions(source)
+    if indices.ndim > 1:
+        source = builder.gather("transpose", source, np.swapaxes(indices, -1, -2))
     weight = np.asarray(left)
     inner = (*builder.nodes[source].shape[:-1], weight.shape[0])
     last = _matrix(builder, linear.Linear(op.precision), source, weight, None, (None, weight, ABSENT), inner)
-    if places.ndim > 1:
+    if indices.ndim > 1:
         last = builder.gather("transpose", last, np.swapaxes(builder.positions(last), -1, -2))
     return last

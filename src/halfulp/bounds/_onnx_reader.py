@@ -21,18 +21,7 @@ from halfulp.onnx.operators import OPERATORS, elementwise
 
 
 def load(source: Any, *, max_bytes: int = DEFAULT_LIMIT) -> Network:
-    """The network of an ONNX model: a path, the bytes of a file or a ``ModelProto``.
-
-    The model has one input of fixed sizes (a free batch size becomes 1) and one output. An operator that cannot be
-    bounded is a :class:`halfulp.ModelError` that names the node.
-
-    >>> import halfulp.bounds as hb, onnx.parser
-    >>> proto = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["": 17]>
-    ... demo (float[1, 1, 4, 4] x) => (float[1, 1, 2, 2] y)
-    ... { y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) }''')
-    >>> hb.load(proto)
-    Network(float32 (1, 1, 4, 4) -> (1, 1, 2, 2); 2 nodes: input, max_pool2d)
-    """
+    """As :func:`halfulp.bounds.load`."""
     program = read(source, max_bytes, _operators())
     if len(program.inputs) != 1 or len(program.outputs) != 1:
         found = f"{len(program.inputs)} inputs, {len(program.outputs)} outputs"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from halfulp.bounds._directed import add_down, add_up, mul_down, mul_up, sub_down, sub_up
 from halfulp.bounds._max_relaxation import Flags, Floats, Planes
 
-Places = NDArray[np.int64]
+Ranks = NDArray[np.int64]
 
 __all__ = ["rank_planes", "rank_range"]
 
@@ -36,8 +36,8 @@ def rank_range(lower: Floats, upper: Floats, real: Flags, function: str) -> tupl
     return _bottom(lower, real, function), _top(upper, real, function)
 
 
-def _middle(count: Places) -> tuple[Places, Places]:
-    """The places of the two middle cells among the sorted ones, the same for an odd number."""
+def _middle(count: Ranks) -> tuple[Ranks, Ranks]:
+    """The ranks of the two middle cells among the sorted ones, the same for an odd number."""
     return np.maximum((count - 1) // 2, 0), count // 2 * (count > 0)
 
 
@@ -45,7 +45,7 @@ def _ends(cells: Floats, real: Flags) -> tuple[Floats, Floats]:
     """The middle two cells of each window; 0 for a window without cells."""
     count = real.sum(axis=-1)
     order = np.sort(np.where(real, cells, np.inf), axis=-1)
-    pair = (np.take_along_axis(order, place[..., None], axis=-1)[..., 0] for place in _middle(count))
+    pair = (np.take_along_axis(order, rank[..., None], axis=-1)[..., 0] for rank in _middle(count))
     low, high = (np.where(count > 0, end, 0.0) for end in pair)
     return low, high
 
@@ -100,5 +100,5 @@ def _middle_slopes(middle: Floats, real: Flags) -> Floats:
     """1 for the cell, or 1/2 for each of the two cells, in the middle of the midpoints."""
     count = real.sum(axis=-1)
     rank = np.argsort(np.argsort(np.where(real, middle, np.inf), axis=-1, kind="stable"), axis=-1, kind="stable")
-    first, second = (place[..., None] for place in _middle(count))
+    first, second = (rank[..., None] for rank in _middle(count))
     return np.where(real, ((rank == first) * 0.5 + (rank == second) * 0.5), 0.0)

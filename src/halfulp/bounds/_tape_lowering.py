@@ -24,8 +24,8 @@ def _sum(builder: Builder, op: Any, ids: Ids, values: list[Any], output: Any) ->
             bias = sign * np.broadcast_to(builder.constant(value, op.name), target)
             constants.append(np.asarray(value))
         else:
-            places = np.broadcast_to(builder.positions(source), target)
-            maps.append(Gather(places, builder.nodes[source].shape, sign))
+            indices = np.broadcast_to(builder.positions(source), target)
+            maps.append(Gather(indices, builder.nodes[source].shape, sign))
             inputs.append(source)
             constants.append(None)
     return builder.add(

@@ -168,13 +168,13 @@ def _policies(op: Any, arrays: Arrays) -> Iterator[Alternative]:
 
 def _ranked_nans(arrays: Arrays, x: Array) -> Arrays | None:
     """NaNs become numbers above all others, each larger than the one before, so that the last one wins."""
-    places = np.flatnonzero(np.isnan(x))
+    positions = np.flatnonzero(np.isnan(x))
     rest = x[np.isfinite(x)].astype(float)
     start = int(np.ceil(np.log2(max(1.0, float(np.abs(rest).max(initial=1.0)))))) + 1
-    if start + len(places) >= int(float_limits(x.dtype).maxexp) or bool(np.isposinf(x).any()):
+    if start + len(positions) >= int(float_limits(x.dtype).maxexp) or bool(np.isposinf(x).any()):
         return None
     changed = np.array(x, order="C")
-    changed.ravel()[places] = 2.0 ** (start + np.arange(len(places)))
+    changed.ravel()[positions] = 2.0 ** (start + np.arange(len(positions)))
     return replace(arrays, primals=(changed,))
 
 

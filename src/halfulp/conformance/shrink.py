@@ -135,10 +135,10 @@ def _fewer_planes(sample: Sample) -> Iterator[tuple[Operator, Arrays]]:
 
 
 def _parts_of_axis(size: int) -> list[slice]:
-    """Halves of a long axis, single places of a short one."""
+    """Halves of a long axis, single indices of a short one."""
     if size > 4:
         return [slice(0, size // 2), slice(size // 2, size)]
-    return [slice(place, place + 1) for place in range(size)] if size > 1 else []
+    return [slice(i, i + 1) for i in range(size)] if size > 1 else []
 
 
 def _fewer_channels(op: Any, arrays: Arrays, x: Array, ndim: int) -> Iterator[tuple[Operator, Arrays]]:

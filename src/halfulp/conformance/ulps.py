@@ -87,8 +87,8 @@ def histogram_of(steps: Array) -> tuple[int, ...]:
     (1, 1, 0, 1, 1, 0, 0, 0, 0, 0)
     """
     edges = np.array([0, 1, 2, *(2**i for i in range(2, BUCKETS - 2))], np.uint64)  # the largest of each bucket
-    places = np.searchsorted(edges, steps.ravel(), side="left")
-    return tuple(int(n) for n in np.bincount(np.minimum(places, BUCKETS - 1), minlength=BUCKETS))
+    buckets = np.searchsorted(edges, steps.ravel(), side="left")
+    return tuple(int(n) for n in np.bincount(np.minimum(buckets, BUCKETS - 1), minlength=BUCKETS))
 
 
 def compare(got: Array, want: Array) -> Difference:

@@ -65,8 +65,8 @@ def run_with_indices(block: Block, pieces: Any, indices: Any) -> tuple[Any, Any]
         value, where = _wanted(value, block.wanted), _wanted(where, block.wanted)
     rank = len(block.sizes)
     position = np.unravel_index(np.maximum(where, 0), x.shape[x.ndim - rank :])
-    places = tuple(p + start for p, start in zip(position, block.origin[len(block.origin) - rank :], strict=True))
-    return value, np.where(where < 0, -1, np.ravel_multi_index(places, block.sizes))
+    index = tuple(p + start for p, start in zip(position, block.origin[len(block.origin) - rank :], strict=True))
+    return value, np.where(where < 0, -1, np.ravel_multi_index(index, block.sizes))
 
 
 def _wanted(value: Any, spatial: tuple[slice, ...]) -> Any:

@@ -108,7 +108,7 @@ class Panel:
     @cached_property
     def cell(self) -> float:
         """The width of a cell: that of the longest number."""
-        longest = max((len(number(self.array[p])) for p in self.places() if real(p, self.array.shape)), default=1)
+        longest = max((len(number(self.array[p])) for p in self.positions() if real(p, self.array.shape)), default=1)
         return max(HEIGHT, 10.0 + 8.6 * longest)
 
     @property
@@ -124,7 +124,7 @@ class Panel:
     def height(self) -> float:
         return len(self.rows) * HEIGHT
 
-    def places(self) -> list[Position]:
+    def positions(self) -> list[Position]:
         rank = self.array.ndim
         return [(r, c)[2 - rank :] for r in self.rows for c in self.columns]
 
@@ -242,7 +242,7 @@ def _fill(canvas: Canvas, scene: Scene, panels: list[Panel], views: list[View]) 
     tied = {cell for view in views for cell in view.tied}
     for panel in panels:
         canvas.shapes.append(Words(panel.x, panel.y - 14, panel.heading, 12, GREY, centred=False))
-        for position in panel.places():
+        for position in panel.positions():
             inside = real(position, panel.array.shape)
             fill = fills[panel.title].get(position, "#ffffff" if inside else "#f1f0ec")
             _cell(canvas, panel, position, fill, panel.title == "input" and position in tied)

@@ -69,7 +69,7 @@ class Scene:
 
     @property
     def positions(self) -> list[Position]:
-        """The places of the output, in order."""
+        """The positions of the output, in order."""
         return list(product(*(range(n) for n in self.output.shape)))
 
     @property
@@ -96,9 +96,9 @@ class Scene:
 
     def cells(self, position: Position) -> tuple[Position, ...]:
         """The cells of the window of an output, those outside the input included."""
-        if self.axes:  # a global operator that drops its axes has one output without a place
-            place = position or (0,) * len(self.axes)
-            return tuple(product(*(axis[i] for axis, i in zip(self.axes, place, strict=True))))
+        if self.axes:  # a global operator that drops its axes has one output without a position
+            output = position or (0,) * len(self.axes)
+            return tuple(product(*(axis[i] for axis, i in zip(self.axes, output, strict=True))))
         return _nonzero(self.reach(position))
 
     def view(self, position: Position) -> View:
@@ -126,17 +126,17 @@ class Scene:
             [i for i, r in enumerate(axis) if r.start < part.stop and r[-1] >= part.start]
             for axis, part in zip(self.axes, shown, strict=True)
         ]
-        places = [()] if not self.output.ndim else product(*touching)
-        return {cell for place in places for cell in self._tied(self.cells(place), self.output[place])}
+        outputs = [()] if not self.output.ndim else product(*touching)
+        return {cell for o in outputs for cell in self._tied(self.cells(o), self.output[o])}
 
 
-def span(places: Sequence[int]) -> range:
-    """From the first of some places to the last."""
-    return range(min(places), max(places) + 1) if places else range(1)
+def span(indices: Sequence[int]) -> range:
+    """From the first of some indices to the last."""
+    return range(min(indices), max(indices) + 1) if indices else range(1)
 
 
 def fits(low: int, high: int, room: int, focus: range) -> range:
-    """At most ``room`` of the places from ``low`` to ``high``: the first ones, or others where ``focus`` is.
+    """At most ``room`` of the indices from ``low`` to ``high``: the first ones, or others where ``focus`` is.
 
     >>> fits(0, 30, 10, range(2, 5)), fits(0, 30, 10, range(12, 15)), fits(-1, 5, 10, range(0, 2))
     (range(0, 10), range(11, 21), range(-1, 5))

@@ -128,7 +128,7 @@ def _legend(scene: Scene, blocks: list[_Block]) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """A line of at most 80 columns, also where → is printed as ->; places such as (0, 1) stay whole."""
+    """A line of at most 80 columns, also where → is printed as ->; positions such as (0, 1) stay whole."""
     whole = re.sub(r"\((\d+), (\d+)\)", "(\\1,\u00a0\\2)", line)
     filled = textwrap.fill(whole, WIDTH - 1, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return filled.replace("\u00a0", " ")

@@ -1,4 +1,4 @@
-"""Numbers, places and windows in words, the same for the terminal and the pictures."""
+"""Numbers, positions and windows in words, the same for the terminal and the pictures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def number(value: Any) -> str:
 
 
 def place(position: Position) -> str:
-    """A place in an array."""
+    """A position in an array."""
     return "(" + ", ".join(map(str, position)) + ")"
 
 

@@ -136,8 +136,8 @@ def _decide(found: Map, planes: Array, out: Array, undecided: Array) -> None:
     target, doubles = float_format(out.dtype), as_doubles(planes)
     for position in undecided.tolist():
         plane, rest = divmod(position, prod(found.outputs))
-        places = np.unravel_index(rest, found.outputs)
-        own = [axis[int(i)] for axis, i in zip(found.taps, places, strict=True)]
+        output = np.unravel_index(rest, found.outputs)
+        own = [axis[int(i)] for axis, i in zip(found.taps, output, strict=True)]
         out[position] = np.float64(_exactly(found.sizes, own, doubles[plane], target)).astype(out.dtype)
 
 

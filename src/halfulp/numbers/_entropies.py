@@ -61,9 +61,9 @@ def coefficients(op: Any, shape: tuple[int, ...], target: Any, weight: Any) -> C
             bad = any(isinstance(v, float) for v in q)
             rows.append([math.nan] * classes if bad else [a * v + b for a, v, b in zip(lead, q, base, strict=True)])
     else:
-        places = labels.ravel().tolist()
-        divisor = sum((weights[i] for i in places if i >= 0), flint.fmpq(0))
-        for i in places:
+        listed = labels.ravel().tolist()
+        divisor = sum((weights[i] for i in listed if i >= 0), flint.fmpq(0))
+        for i in listed:
             rows.append(None if i < 0 else [lead[i] + b if j == i else b for j, b in enumerate(base)])
     return Coefficients(rows, divisor if op.reduction == "mean" else flint.fmpq(1))
 

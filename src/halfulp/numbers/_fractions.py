@@ -124,13 +124,13 @@ class _Division:
             if coefficient is None:
                 continue
             *others, (top, own) = self._denominators[i]
-            quotient, place = coefficient / own, exponent - top
-            plus(self._known, place, quotient)
+            quotient, power = coefficient / own, exponent - top
+            plus(self._known, power, quotient)
             del left[exponent]
             for a, c in others:
-                if place + a not in left:
-                    self._push(i, place + a)
-                plus(left, place + a, -quotient * c)
+                if power + a not in left:
+                    self._push(i, power + a)
+                plus(left, power + a, -quotient * c)
             steps -= 1
 
     def ball(self) -> Any:

@@ -42,7 +42,7 @@ class Link(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The sizes and links of one convolution; arrays are (samples, channels, flat places) and (b, a/groups, taps).
+    """The sizes and links of one convolution; arrays are (samples, channels, flat positions) and (b, a/groups, taps).
 
     ``progress`` is the label of the progress bars that the sums show, if they are to show any.
     """
@@ -126,9 +126,9 @@ def push(
     transposed: bool,
 ) -> Array:
     """The sum of several products (weight, x) and a bias, as one sum of terms at the outputs of a convolution."""
-    place = shape.at_cells if transposed else shape.at_positions
+    multiply = shape.at_cells if transposed else shape.at_positions
     present = [(w, v) for w, v in products if w is not None and v is not None]
-    parts = [place(flat_weight(w), flat(v, op.ndim)) for w, v in present]
+    parts = [multiply(flat_weight(w), flat(v, op.ndim)) for w, v in present]
     flat_shape = (prod(output[: -op.ndim - 1]), output[-op.ndim - 1], shape.cells if transposed else shape.positions)
     if bias is not None:
         parts.append(np.broadcast_to(bias[None, :, None], flat_shape))
@@ -146,8 +146,8 @@ def pull(
     assert weight is not None
     zero = zero_of((x, weight, cotangent))
     g, v = flat(cotangent, op.ndim), flat(x, op.ndim)
-    place = shape.at_positions if transposed else shape.at_cells
-    dx = gather([place(flat_weight(weight), g)], zero).reshape(x.shape)
+    multiply = shape.at_positions if transposed else shape.at_cells
+    dx = gather([multiply(flat_weight(weight), g)], zero).reshape(x.shape)
     dweight = gather([shape.at_taps(v, g) if transposed else shape.at_taps(g, v)], zero).reshape(weight.shape)
     return dx, dweight, None if bias is None else channel_sums(g, zero)
 
@@ -162,7 +162,7 @@ def gather(parts: Sequence[Array], zero: Any) -> Array:
 
 
 def flat(x: Array, ndim: int) -> Array:
-    """(samples, channels, flat places)."""
+    """(samples, channels, flat positions)."""
     samples = 1 if x.ndim == ndim + 1 else x.shape[0]
     return x.reshape(samples, x.shape[x.ndim - ndim - 1], prod(x.shape[x.ndim - ndim :]))
 
@@ -173,7 +173,7 @@ def flat_weight(weight: Array) -> Array:
 
 
 def channel_sums(y: Array, zero: Any) -> Array:
-    """The sum over samples and places, per channel: the cotangent of a bias."""
+    """The sum over samples and positions, per channel: the cotangent of a bias."""
     channels = [list(y[:, channel].ravel()) for channel in range(y.shape[1])]
     return filled((y.shape[1],), [total(terms) if terms else zero for terms in channels])
 

@@ -103,9 +103,9 @@ def _store(target: Array, numerators: Any, denominator: int) -> None:
     target[...] = flat.reshape(target.shape)
 
 
-def _without_terms(sums: Array, form: Form, place: str) -> Array:
-    """None at the places that no link touches, as the plain sums have it."""
-    touched = {getattr(link, place) for link in form.links}
+def _without_terms(sums: Array, form: Form, end: str) -> Array:
+    """None where no link touches, as the plain sums have it."""
+    touched = {getattr(link, end) for link in form.links}
     for index in range(sums.shape[-1]):
         if index not in touched:
             sums[..., index] = None

@@ -147,7 +147,7 @@ def _own(index: tuple[int, ...], matrices: Array) -> tuple[int, ...]:
 def _meeting(leading: tuple[int, ...], index: tuple[int, ...], sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The indices of the broadcast leading axes at which a factor's matrix takes part."""
     like = np.empty((*sizes, 1, 1))
-    return [place for place in np.ndindex(leading) if _own(place, like) == index]
+    return [position for position in np.ndindex(leading) if _own(position, like) == index]
 
 
 def _joined(matrices: Array) -> Array:
@@ -155,15 +155,15 @@ def _joined(matrices: Array) -> Array:
     return matrices.reshape(prod(matrices.shape[:2]), matrices.shape[2])
 
 
-def _of(places: list[tuple[int, ...]], matrices: Array) -> list[tuple[int, ...]]:
-    return [_own(place, matrices) for place in places]
+def _of(positions: list[tuple[int, ...]], matrices: Array) -> list[tuple[int, ...]]:
+    return [_own(position, matrices) for position in positions]
 
 
-def _stack(matrices: Array, places: list[tuple[int, ...]]) -> Array:
-    """The matrices at these places, one after the other."""
-    out = np.empty((len(places), *matrices.shape[-2:]), dtype=object)
-    for i, place in enumerate(places):
-        out[i] = matrices[place]
+def _stack(matrices: Array, positions: list[tuple[int, ...]]) -> Array:
+    """The matrices at these positions, one after the other."""
+    out = np.empty((len(positions), *matrices.shape[-2:]), dtype=object)
+    for i, position in enumerate(positions):
+        out[i] = matrices[position]
     return out
 
 

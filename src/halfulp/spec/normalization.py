@@ -107,9 +107,9 @@ def _groups(op: Any, layout: _Layout, primals: tuple[Any, ...]) -> list[Group]:
     x = _flat(primals[0])
     means, variances = (_given(a, x) for a in (*primals[3:], None, None)[:2])
     found = []
-    for i, places in enumerate(layout.groups):
+    for i, indices in enumerate(layout.groups):
         given = None if op.own_statistics else (means[i], variances[i])
-        found.append(Group(op, [x[j] for j in places], given) if places else None)
+        found.append(Group(op, [x[j] for j in indices], given) if indices else None)
     return found  # type: ignore[return-value]
 
 
@@ -117,8 +117,8 @@ def forward(op: Any, inputs: tuple[Any, ...], progress: bool = False) -> Array:
     """weight n + bias."""
     layout, weight, bias = _Layout(op, inputs[0].shape), _flat(inputs[1]), _flat(inputs[2])
     out: list[Any] = [None] * inputs[0].size
-    for places, group in zip(layout.groups, _groups(op, layout, inputs), strict=True):
-        for j, n in zip(places, group.n if group else (), strict=True):
+    for indices, group in zip(layout.groups, _groups(op, layout, inputs), strict=True):
+        for j, n in zip(indices, group.n if group else (), strict=True):
             y = n if weight is None else n * weight[layout.weight[j]]
             out[j] = y if bias is None else y + bias[layout.weight[j]]
     return filled(inputs[0].shape, out)
@@ -130,9 +130,9 @@ def jvp(op: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], progress: 
     t, dweight, dbias = (_flat(a) for a in (*tangents, None, None)[:3])
     out: list[Any] = [None] * primals[0].size
     zero = zero_of(primals[:3])
-    for places, group in zip(layout.groups, _groups(op, layout, primals), strict=True):
-        pushed = None if t is None or group is None else group.pushed([t[j] for j in places])
-        for i, j in enumerate(places):
+    for indices, group in zip(layout.groups, _groups(op, layout, primals), strict=True):
+        pushed = None if t is None or group is None else group.pushed([t[j] for j in indices])
+        for i, j in enumerate(indices):
             own, terms = layout.weight[j], []
             if pushed is not None:
                 terms.append(pushed[i] if weight is None else pushed[i] * weight[own])
@@ -153,11 +153,11 @@ def vjp(op: Any, primals: tuple[Any, ...], cotangent: Array, progress: bool = Fa
     zero = zero_of((x, cotangent, weight, bias))
     shares: list[list[Any]] = [[] for _ in range(int(np.prod(shape, dtype=int)))]
     plain: list[list[Any]] = [[] for _ in shares]
-    for places, group in zip(layout.groups, _groups(op, layout, primals), strict=True):
+    for indices, group in zip(layout.groups, _groups(op, layout, primals), strict=True):
         if group is None:
             continue
-        h = [g[j] if weights is None else weights[layout.weight[j]] * g[j] for j in places]
-        for j, n, value in zip(places, group.n, group.pushed(h), strict=True):
+        h = [g[j] if weights is None else weights[layout.weight[j]] * g[j] for j in indices]
+        for j, n, value in zip(indices, group.n, group.pushed(h), strict=True):
             out[j] = value
             shares[layout.weight[j]].append(g[j] * n)
             plain[layout.weight[j]].append(g[j])

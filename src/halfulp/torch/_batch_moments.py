@@ -202,9 +202,9 @@ def _decided(x: Tensor, y: Tensor, size: Tensor, known: Tensor, exactly: Any, *c
     radius = size * _BOUND + _LEAST
     low, high = narrowed(y - radius, x.dtype), narrowed(y + radius, x.dtype)
     bits = torch.int32 if x.element_size() == 4 else torch.int16
-    settled = ~known.isnan()
-    left = ((low.view(bits) != high.view(bits)) | ~torch.isfinite(y) | ~torch.isfinite(radius)) & ~settled
-    result = torch.where(settled, known.to(x.dtype), low)
+    fixed = ~known.isnan()
+    left = ((low.view(bits) != high.view(bits)) | ~torch.isfinite(y) | ~torch.isfinite(radius)) & ~fixed
+    result = torch.where(fixed, known.to(x.dtype), low)
     places = left.nonzero()
     if len(places):
         at = tuple(places.T)

@@ -114,11 +114,11 @@ class Pool:
     def _variable(self, variable: Any, reduce: Any, kept: bool) -> Any:
         """One variable; one without any of the dimensions is left as it is."""
         attrs = variable.attrs if kept else None
-        places = [i for i, name in enumerate(variable.dims) if name in self._windows]
-        if not places:
+        axes = [i for i, name in enumerate(variable.dims) if name in self._windows]
+        if not axes:
             return xr.Variable(variable.dims, variable.data, attrs)
         x, turned = variable.data, []
-        for i in places:
+        for i in axes:
             name = variable.dims[i]
             window, size = self._windows[name], x.shape[i]
             if self._boundary[name] == "trim":
@@ -127,7 +127,7 @@ class Pool:
             elif self._side[name] == "right" and size % window:
                 turned.append(i)  # the window with fewer cells comes first
         order = tuple(slice(None, None, -1 if i in turned else None) for i in range(x.ndim))
-        first = places[0]
+        first = axes[0]
         wanted = [self._windows.get(name, 1) for name in variable.dims[first:]]
         kernel = tuple(max(1, min(k, n)) for k, n in zip(wanted, x.shape[first:], strict=True))
         result = reduce(x[order] if turned else x, kernel)

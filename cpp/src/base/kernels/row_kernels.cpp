@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "simd/deinterleave.hpp"
-#include "simd/vector.hpp"
+#include "simd/doubles.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -74,21 +74,14 @@ bool window_roots(const double* columns, const RootRun& run, double* sums, float
   return roots<1, 1>(sums, 0, out, run.outputs, run.error);
 }
 
-// Asks for what lies further on: for the second cache, and nearer for the first.
-inline void prefetch([[maybe_unused]] const char* source) {
-#if defined(__GNUC__) || defined(__clang__)
-  const auto at = reinterpret_cast<std::uintptr_t>(source);
-  __builtin_prefetch(reinterpret_cast<const void*>(at + 16384), 0, 2);
-  __builtin_prefetch(reinterpret_cast<const void*>(at + 2048), 0, 3);
-#endif
-}
+constexpr std::uintptr_t kFar = 16384;  // bytes from what is read to what is asked for
 
 void change(const char* source, char* target, std::int64_t bytes, std::uint64_t keep, std::uint64_t flip) {
   constexpr std::int64_t step = kLanes<std::uint64_t> * 8;
   const auto kept = splat(keep), flipped = splat(flip);
   std::int64_t i = 0;
   for (; i + step <= bytes; i += step) {
-    prefetch(source + i);
+    prefetch_ahead(source + i, kFar);
     Vector<std::uint64_t> words;
     std::memcpy(&words, source + i, sizeof words);
     words = (words & kept) ^ flipped;
@@ -104,16 +97,16 @@ void change(const char* source, char* target, std::int64_t bytes, std::uint64_t 
 }
 
 template <int Stride>
-void spread(const double* __restrict from, std::int64_t places, std::int64_t stride, double* __restrict to) {
+void spread(const double* __restrict from, std::int64_t count, std::int64_t stride, double* __restrict to) {
   const std::int64_t step = Stride > 0 ? Stride : stride;
-  for (std::int64_t place = 0; place < places; ++place)
-    for (std::int64_t phase = 0; phase < step; ++phase) to[place * step + phase] = from[phase * places + place];
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t phase = 0; phase < step; ++phase) to[i * step + phase] = from[phase * count + i];
 }
 
-void interleave(const double* from, std::int64_t places, std::int64_t stride, double* to) {
-  if (stride == 2) spread<2>(from, places, stride, to);
-  else if (stride == 3) spread<3>(from, places, stride, to);
-  else spread<0>(from, places, stride, to);
+void interleave(const double* from, std::int64_t count, std::int64_t stride, double* to) {
+  if (stride == 2) spread<2>(from, count, stride, to);
+  else if (stride == 3) spread<3>(from, count, stride, to);
+  else spread<0>(from, count, stride, to);
 }
 
 template <class U, int Stride>
@@ -159,8 +152,8 @@ bool give_sign(const void* signs, const void* from, void* to, std::int64_t n, U 
   std::int64_t first = 0;
   for (; first + kPart <= n; first += kPart) {
     for (std::int64_t i = first; i < first + kPart; i += kPart / 4) {
-      prefetch(reinterpret_cast<const char*>(x + i));
-      prefetch(reinterpret_cast<const char*>(source + i));
+      prefetch_ahead(x + i, kFar);
+      prefetch_ahead(source + i, kFar);
     }
     for (std::int64_t i = first; i < first + kPart; ++i) give(i);
   }

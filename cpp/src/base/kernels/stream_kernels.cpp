@@ -8,11 +8,10 @@ namespace {
 using std::int64_t;
 
 void copy(const char* source, char* target, int64_t bytes) {
-#if defined(HALFULP_STREAMS)
   // Whole vectors of the target go past the caches; its ends are copied as usual.
   const auto past = static_cast<int64_t>(reinterpret_cast<std::uintptr_t>(target) % kVectorBytes);
   const int64_t head = past == 0 ? 0 : kVectorBytes - past;
-  if (bytes < head + kVectorBytes) {
+  if (!kStreams || bytes < head + kVectorBytes) {
     std::memcpy(target, source, static_cast<std::size_t>(bytes));
     return;
   }
@@ -20,9 +19,6 @@ void copy(const char* source, char* target, int64_t bytes) {
   int64_t i = head;
   for (; i + kVectorBytes <= bytes; i += kVectorBytes) stream_vector(target + i, source + i);
   std::memcpy(target + i, source + i, static_cast<std::size_t>(bytes - i));
-#else
-  std::memcpy(target, source, static_cast<std::size_t>(bytes));
-#endif
 }
 
 }  // namespace

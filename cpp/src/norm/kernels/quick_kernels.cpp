@@ -108,7 +108,7 @@ class Shares {
  public:
   template <bool Divided>
   void put(double* out, const Doubles& sum, const Doubles& g) {
-    const Doubles quotient = Divided ? Doubles(g / roots(sum)) : Doubles(g * inverse_root(sum));
+    const Doubles quotient = Divided ? Doubles(g / square_root(sum)) : Doubles(g * inverse_root(sum));
     const Doubles share = reinterpret<Doubles>(reinterpret<Bits>(quotient) & reinterpret<Bits>(sum != Doubles{}));
     largest_sum_ = max_first(largest_sum_, sum);
     most_ = max_first(most_, magnitude(share));

@@ -19,11 +19,6 @@ template <> struct Unsigned<8> { using type = std::uint64_t; };
 template <class T>
 using Key = typename Unsigned<static_cast<int>(sizeof(T))>::type;
 
-template <class T>
-struct Kind {
-  static constexpr bool is_float = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> ||
-                                   std::is_same_v<T, float> || std::is_same_v<T, double>;
-};
 // The bits of infinity.
 template <class T>
 constexpr Key<T> infinity_bits() {
@@ -37,7 +32,7 @@ template <class T>
 inline Key<T> key_of(Key<T> bits, bool merge_zeros) {
   using U = Key<T>;
   constexpr U sign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
-  if constexpr (Kind<T>::is_float) {
+  if constexpr (is_float(dtype_of<T>)) {
     const U magnitude = static_cast<U>(bits & static_cast<U>(~sign));
     const U plain = merge_zeros && magnitude == 0 ? magnitude : bits;
     const U key = (plain & sign) != 0 ? static_cast<U>(~plain) : static_cast<U>(plain | sign);
@@ -55,7 +50,7 @@ template <class T>
 inline Key<T> bits_of(Key<T> key) {
   using U = Key<T>;
   constexpr U sign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
-  if constexpr (Kind<T>::is_float) {
+  if constexpr (is_float(dtype_of<T>)) {
     return (key & sign) != 0 ? static_cast<U>(key ^ sign) : static_cast<U>(~key);
   } else if constexpr (std::is_same_v<T, Bool>) {
     return key;
@@ -161,7 +156,7 @@ void middle(const void* low, const void* high, void* to, int64_t n) {
     } else if constexpr (std::is_same_v<T, double>) {
       const double x = std::bit_cast<double>(bits_of<T>(a[i])), y = std::bit_cast<double>(bits_of<T>(b[i]));
       out[i] = std::bit_cast<U>(mean_of(x, y));
-    } else if constexpr (Kind<T>::is_float) {
+    } else if constexpr (is_float(dtype_of<T>)) {
       out[i] = bits_of<T>(a[i]);  // two different ones are the caller's
     } else {
       // The floor of the mean, one more if it is odd and a half is left; keys are as even as their elements.

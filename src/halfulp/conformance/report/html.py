@@ -283,8 +283,8 @@ def _finding(subject: SubjectResult, operator: str, finding: Finding) -> str:
 def _spread(subject: SubjectResult, operator: str, finding: Finding) -> tuple[list[str], list[str]]:
     """The modes and element types in which a finding was made."""
     key = f"{finding.aspect}: {finding.name}"
-    places = [(m, d) for (o, m, d), cell in subject.summary.cells.items() if o == operator and key in cell.findings]
-    return list(dict.fromkeys(m for m, _ in places)), list(dict.fromkeys(d for _, d in places))
+    cells = [(m, d) for (o, m, d), cell in subject.summary.cells.items() if o == operator and key in cell.findings]
+    return list(dict.fromkeys(m for m, _ in cells)), list(dict.fromkeys(d for _, d in cells))
 
 
 def _unsupported(subject: SubjectResult) -> str:

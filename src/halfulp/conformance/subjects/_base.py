@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from halfulp.records import Array, GlobalOperator, Operator
 
-__all__ = ["Subject", "Unsupported"]
+__all__ = ["ForwardSubject", "Subject", "Unsupported"]
 
 
 class Unsupported(Exception):
@@ -76,3 +76,21 @@ class Subject:
     def script(self, op: Operator, mode: str, arrays: Any, indices: bool = False) -> str | None:
         """Source that computes ``got`` (or the indices of the maxima) with the framework and NumPy only, or None."""
         return None
+
+
+class ForwardSubject(Subject):
+    """A runtime without derivatives, which takes its number of threads when a model is loaded."""
+
+    title: ClassVar[str] = ""
+    threads = 1
+
+    def jvp(
+        self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
+    ) -> tuple[Array, Array]:
+        raise Unsupported(f"{self.title} has no derivatives")
+
+    def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
+        raise Unsupported(f"{self.title} has no derivatives")
+
+    def set_num_threads(self, threads: int) -> None:
+        self.threads = threads

@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime
 
 from halfulp.conformance.subjects import _source as source
-from halfulp.conformance.subjects._base import Subject, Unsupported
+from halfulp.conformance.subjects._base import ForwardSubject, Unsupported
 from halfulp.conformance.subjects._layers import is_layer
 from halfulp.conformance.subjects._layout import batched, unbatched
 from halfulp.conformance.subjects._onnx_model import OPSET, model_bytes, node_of
@@ -22,13 +22,13 @@ def _of_type(arrays: tuple[Array | None, ...], dtype: Any) -> list[Array | None]
     return [None if a is None else a.astype(np.int64 if a.dtype.kind in "iu" else dtype) for a in arrays]
 
 
-class OnnxruntimeSubject(Subject):
+class OnnxruntimeSubject(ForwardSubject):
     """ONNX Runtime's CPU kernels, through models of one node."""
 
     name: ClassVar[str] = "onnxruntime"
+    title: ClassVar[str] = "ONNX Runtime"
 
     def __init__(self) -> None:
-        self.threads = 1
         self._session = lru_cache(maxsize=64)(self._new_session)
 
     @property
@@ -62,17 +62,6 @@ class OnnxruntimeSubject(Subject):
         flat = self._run(op, (x,), indices=True)[1]  # counted over the whole tensor
         plane = int(np.prod(x.shape[x.ndim - op.ndim :]))
         return unbatched(op, x.shape, flat % plane)
-
-    def jvp(
-        self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
-    ) -> tuple[Array, Array]:
-        raise Unsupported("ONNX Runtime has no derivatives")
-
-    def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
-        raise Unsupported("ONNX Runtime has no derivatives")
-
-    def set_num_threads(self, threads: int) -> None:
-        self.threads = threads
 
     def with_threads(self, script: str) -> str:
         options = "options = onnxruntime.SessionOptions()\noptions.intra_op_num_threads = threads\n"

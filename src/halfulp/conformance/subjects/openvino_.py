@@ -10,7 +10,7 @@ import numpy as np
 import openvino
 
 from halfulp.conformance.subjects import _source as source
-from halfulp.conformance.subjects._base import Subject, Unsupported
+from halfulp.conformance.subjects._base import ForwardSubject, Unsupported
 from halfulp.conformance.subjects._layout import batched, unbatched
 from halfulp.records import (
     AdaptiveAvgPool,
@@ -109,13 +109,11 @@ def _built(text: str, threads: int) -> Callable[..., Any]:
     return namespace["build"](threads)  # type: ignore[no-any-return]
 
 
-class OpenvinoSubject(Subject):
+class OpenvinoSubject(ForwardSubject):
     """OpenVINO's CPU plugin, asked to compute in the element type of the input."""
 
     name: ClassVar[str] = "openvino"
-
-    def __init__(self) -> None:
-        self.threads = 1
+    title: ClassVar[str] = "OpenVINO"
 
     @property
     def version(self) -> str:
@@ -134,17 +132,6 @@ class OpenvinoSubject(Subject):
         shapes = tuple(None if a is None else a.shape for a in given)
         compiled = _built(function_source(op, shapes, x.dtype.name), self.threads)
         return unbatched(op, x.shape, np.array(compiled([a for a in given if a is not None])[0]))
-
-    def jvp(
-        self, op: Operator, primals: tuple[Array | None, ...], tangents: tuple[Array | None, ...]
-    ) -> tuple[Array, Array]:
-        raise Unsupported("OpenVINO has no derivatives")
-
-    def vjp(self, op: Operator, primals: tuple[Array | None, ...], cotangent: Array) -> tuple[Array | None, ...]:
-        raise Unsupported("OpenVINO has no derivatives")
-
-    def set_num_threads(self, threads: int) -> None:
-        self.threads = threads
 
     def with_threads(self, script: str) -> str:
         return script.replace("got = build()(", "got = build(threads)(")

@@ -90,8 +90,8 @@ def weighted(x: NDArray[Any], axes: Sequence[tuple[int, Axis]]) -> NDArray[Any]:
             error = np.where(size < step * 2.0**53, 0.0, error)
         exact_here = (error == 0) | (size == 0)
         stands = exact_here | (~np.isfinite(estimate) & _not_finite(x, axes))
-        settled = np.where(exact_here, on_grid(estimate, float_format(x.dtype)), estimate)
-    return nearest(settled, error, x.dtype, _Windows(x, axes, estimate.shape).exactly, stands)
+        decided = np.where(exact_here, on_grid(estimate, float_format(x.dtype)), estimate)
+    return nearest(decided, error, x.dtype, _Windows(x, axes, estimate.shape).exactly, stands)
 
 
 def _along(x: NDArray[np.float64], place: int, axis: Axis, positive: bool) -> NDArray[np.float64]:
