@@ -116,8 +116,8 @@ HALFULP_ALWAYS_INLINE V two_atanh(const V& z) {
 }
 HALFULP_ALWAYS_INLINE V times_ln2(const V& k) { return k * kLn2First + k * kLn2Second; }
 
-// n log(2) / 256 + log(1 + z), |z| < 0.00142 and |n| < 2^20: ten terms of the series, from the fifth on in doubles. With
-// n != 0 the first summand is at least 1.8 times the second.
+// n log(2) / 256 + log(1 + z), |z| < 0.00142 and |n| < 2^20: ten terms of the series, from the fifth on in doubles.
+// With n != 0 the first summand is at least 1.8 times the second.
 HALFULP_ALWAYS_INLINE P log_beside_root(const V& n, const P& z) {
   V q = multiply_add(z.high, all(-1.0 / 10.0), all(1.0 / 9.0));
   q = multiply_add(q, z.high, all(-1.0 / 8.0));
@@ -133,8 +133,8 @@ HALFULP_ALWAYS_INLINE P log_beside_root(const V& n, const P& z) {
   return P{far.high, far.low + (second.low + n * kRootLn2Third)} + near;
 }
 
-// log(x) for a normal x > 0: x = 2^k m with sqrt(1/2) < m < sqrt(2). In doubles log(m) = 2 atanh((m - 1) / (m + 1)). The
-// two summands do not cancel, and m - 1 is exact. In pairs m = 2^(n/256) (1 + z); where n is 0, z = m - 1 is exact.
+// log(x) for a normal x > 0: x = 2^k m with sqrt(1/2) < m < sqrt(2). In doubles log(m) = 2 atanh((m - 1) / (m + 1)).
+// The two summands do not cancel, and m - 1 is exact. In pairs m = 2^(n/256) (1 + z); where n is 0, z = m - 1 is exact.
 template <class R>
 HALFULP_ALWAYS_INLINE R log_of(const V& x) {
   const auto bits = reinterpret<Vector<std::uint64_t>>(x);

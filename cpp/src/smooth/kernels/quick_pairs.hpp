@@ -15,8 +15,9 @@ namespace {
 
 using DoublePairs = PairOf<Doubles>;
 
-// What the exponentials of a block are relative to: exp(beta (u - base)) / 2^(shift/256), where `least` is taken for smaller
-// differences. If beta top is small, so is beta u wherever it counts; if not, top - u is a double wherever it counts.
+// What the exponentials of a block are relative to: exp(beta (u - base)) / 2^(shift/256), where `least` is taken for
+// smaller differences. If beta top is small, so is beta u wherever it counts; if not, top - u is a double wherever it
+// counts.
 struct Reference {
   double base, shift, least;
 };
@@ -77,7 +78,8 @@ inline void quick_exponentials(const SmoothBeta& beta, double top, SmoothParts u
   });
 }
 
-// log(s 2^(shift/256)) for s > 2^-1000: with s 2^(-n/256) = 1 + z, |z| < 0.0015, log(1 + z) by seven terms of its series.
+// log(s 2^(shift/256)), 2^-1000 < s < 2^1000: with s 2^(-n/256) = 1 + z, |z| < 0.0015, log(1 + z) by seven terms of its
+// series.
 HALFULP_ALWAYS_INLINE DoublePairs quick_logarithm(const DoublePairs& given, double shift) {
   const DoublePairs s = fast_sum_of(given.high, given.low);
   const Doubles number = nearest_root(s.high);  // -n
