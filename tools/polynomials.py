@@ -87,7 +87,7 @@ POLYNOMIALS = (
         Fraction(0),
         Fraction(296, 10000),
         5,
-        14,
+        None,
     ),
     Polynomial("ErfRest", "erf(x) / x as a polynomial in x^2 <= 1", _erf_rest, Fraction(0), Fraction(1), 10, 18),
     Polynomial(

@@ -38,12 +38,12 @@ class SmoothBlock {
     double padded = 1.0, real = 1.0, outputs = 1.0;
     for (const Axis& axis : plan.axes) {
       window = std::min(window * axis.kernel, kMostCells + 1);
+      slack_ += 2.0 * static_cast<double>(axis.kernel);
       padded *= static_cast<double>(extent(axis, axis.output));
       real *= static_cast<double>(axis.size);
       outputs *= static_cast<double>(axis.output);
     }
-    const auto n = static_cast<double>(window);
-    slack_ = n + 4.0 * std::log(n) + 30.0;
+    slack_ += 36.0 + (kKind == 0 ? 4.0 * std::log(static_cast<double>(window)) : 0.0);
     // A block that is mostly padding, or gaps between windows, would cost more than its windows one by one.
     fits_ = window <= kMostCells && real > 0.0 && padded <= 4.0 * (real + outputs);
   }
@@ -88,8 +88,8 @@ class SmoothBlock {
     kernels_.shares[kKind](cotangent_.data(), total, magnitudes_.parts().high, outputs_);
     const SmoothParts sum = cell_sums(total, kKind, sums_);
     const SmoothParts magnitude = cell_sums(magnitudes_.parts(), 0, tangents_);
-    // Smaller weights than exp(-300) are left undecided.
-    const double depth = std::min(300.0, plan_.beta.high * (range_.highest - range_.lowest));
+    // Smaller weights than exp(-300) are left undecided. In pairs errors do not grow with the exponents.
+    const double depth = kKind == 0 ? std::min(300.0, plan_.beta.high * (range_.highest - range_.lowest)) : 0.0;
     kernels_.products[kKind](2.0 * slack_ + 8.0 * depth, weights_.parts(), sum, magnitude.high, room(cells_), cells_);
     emit_cells(dx, undecided);
     return true;
@@ -100,7 +100,7 @@ class SmoothBlock {
   class Numbers {
    public:
     void resize(Index n) {
-      const auto size = static_cast<std::size_t>(n);
+      const auto size = static_cast<std::size_t>(n) + 1;  // one that sums may read
       if (high_.size() < size) high_.resize(size);
       if (kKind == 1 && low_.size() < size) low_.resize(size);
     }
@@ -222,19 +222,16 @@ class SmoothBlock {
       const Axis& axis = plan_.axes[static_cast<std::size_t>(a)];
       inner /= size.cells;
       Numbers& target = (ndim_ - a) % 2 == 1 ? to : scratch_;
-      target.clear(outer * size.outputs * inner);
+      target.resize(outer * size.outputs * inner);
       for (Index o = 0; o < outer; ++o) {
         const SmoothParts source = from.from(o * size.cells * inner);
         const SmoothParts sums = target.parts().from(o * size.outputs * inner);
-        for (Index k = 0; k < axis.kernel; ++k) {
-          const SmoothParts first = source.from(k * axis.dilation * inner);
-          if (inner == 1) {
-            kernels_.add[kKind](first, axis.stride, sums, 1, size.outputs);
-          } else {
-            for (Index w = 0; w < size.outputs; ++w)
-              kernels_.add[kKind](first.from(w * axis.stride * inner), 1, sums.from(w * inner), 1, inner);
-          }
-        }
+        const auto add = [&](Index first, Index step, Index to, Index n) {
+          kernels_.sums[kKind](source.from(first), axis.kernel, axis.dilation * inner, step, sums.from(to), n);
+        };
+        if (inner == 1) add(0, axis.stride, 0, size.outputs);
+        else
+          for (Index w = 0; w < size.outputs; ++w) add(w * axis.stride * inner, 1, w * inner, inner);
       }
       from = target.parts();
       outer *= size.outputs;
@@ -257,10 +254,10 @@ class SmoothBlock {
         for (Index k = 0; k < axis.kernel; ++k) {
           const SmoothParts first = sums.from(k * axis.dilation * inner);
           if (inner == 1) {
-            kernels_.add[kind](source, 1, first, axis.stride, size.outputs);
+            kernels_.add[kind](source, first, axis.stride, size.outputs);
           } else {
             for (Index w = 0; w < size.outputs; ++w)
-              kernels_.add[kind](source.from(w * inner), 1, first.from(w * axis.stride * inner), 1, inner);
+              kernels_.add[kind](source.from(w * inner), first.from(w * axis.stride * inner), 1, inner);
           }
         }
       }

@@ -35,8 +35,10 @@ struct SmoothSharedKernels {
   SmoothRange (*range)(const double* u, Index n);
   // Index 0: in float64; 1: in double-double. In place: exp(beta (u - top)) of u <= top; NaN of +inf and NaN.
   void (*exponentials[2])(const SmoothBeta& beta, double top, SmoothParts u, Index n);
-  // to[i * to_step] += from[i * from_step]
-  void (*add[2])(SmoothParts from, Index from_step, SmoothParts to, Index to_step, Index n);
+  // to[i] = the sum of from[i * step + k * term_step], k < terms. One number more than these may be read.
+  void (*sums[2])(SmoothParts from, Index terms, Index term_step, Index step, SmoothParts to, Index n);
+  // to[i * to_step] += from[i]
+  void (*add[2])(SmoothParts from, SmoothParts to, Index to_step, Index n);
   // weight[i] * t[i] into t.
   void (*weigh[2])(SmoothParts weight, SmoothParts t, Index n);
   // top + log(total) / beta; the totals are off by slack + 4 |log(total)| units.

@@ -14,6 +14,7 @@
 #include "simd/doubles.hpp"
 #include "simd/half_blocks.hpp"
 #include "simd/halves.hpp"
+#include "simd/look_up.hpp"
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
 #include "simd/vector.hpp"
@@ -184,6 +185,14 @@ void check_look_up() {
     look_up(table, load(lanes<std::int32_t, kVectorBytes>(index).data()), low, high);
     CHECK(holds(low, lanes<double, kVectorBytes>([&](int i) { return table[index(i)]; })));
     CHECK(holds(high, lanes<double, kVectorBytes>([&](int i) { return table[index(half + i)]; })));
+  }
+  using Places = Vector<std::uint64_t>;
+  for (std::uint64_t shift = 0; shift < 7; ++shift) {
+    const auto at = [&](int i) { return (3 * static_cast<std::uint64_t>(i) + shift) % 7; };
+    Doubles first, second;
+    look_up_pairs(table, load(lanes<std::uint64_t, sizeof(Places)>(at).data()), first, second);
+    CHECK(holds(first, lanes<double, kVectorBytes>([&](int i) { return table[at(i)]; })));
+    CHECK(holds(second, lanes<double, kVectorBytes>([&](int i) { return table[at(i) + 1]; })));
   }
   const auto whole = load(items<std::int32_t>(kLanes<std::int32_t>).data());
   CHECK(holds(widen_low(whole), lanes<double, kVectorBytes>([](int i) { return item<std::int32_t>(i); })));

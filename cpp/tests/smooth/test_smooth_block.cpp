@@ -109,7 +109,7 @@ void check_plane(const SmoothPlan& plan) {
     CHECK(block.tangent(along, derivative, tangents_undecided));
   }
   // Windows without a real cell or with but one are zero or that cell; all others are hardly ever close to a boundary.
-  // Shared exponentials of float64 have 72 bits: of derivatives, whose terms cancel, a few in a hundred are left.
+  // Shared exponentials of float64 have 70 bits: of derivatives, whose terms cancel, a few in a hundred are left.
   const auto left = [&](const std::vector<Index>& list) {
     return std::count_if(list.begin(), list.end(), [&](Index o) { return several_cells(plan, o); });
   };

@@ -110,30 +110,63 @@ void functions_invert_each_other() {
   }
 }
 
-// The exponentials that the windows of a block share: any number of them, also one that fills no vector.
-void quick_exponentials_have_72_bits() {
-  for (const Case& c : kExponentials) {
-    double high[1] = {c.x}, low[1] = {c.x_low};
-    quick_exponentials(high, low, 1);
-    CHECK(distance(Pair{high[0], low[0]}, c) <= 0x1p-72);
-  }
+Pair log_of_two() { return Pair{kLn2First, 0.0} + Pair{kLn2Second, 0.0} + Pair{kLn2Third, 0.0}; }
+
+// The exponentials that the windows of a block share, relative to one near the largest; off by less than 2^-70.
+void quick_exponentials_have_70_bits() {
+  const auto close = [](double high, double low, Pair exact) {
+    return std::fabs((high - exact.high) + (low - exact.low)) <= 0x1p-70 * exact.high;
+  };
   constexpr int n = 4001;
-  static double high[n], low[n];
-  for (int i = 0; i < n; ++i) {
-    high[i] = -i * i * 4.3e-5 + (i % 7 == 0 ? 0.5 : 0.0);  // from 0 to e^-688
-    low[i] = high[i] * 0x1p-54 * std::sin(i);
+  static double u[n], high[n], low[n];
+  for (const double slope : {1.0, 0.0078125, -3.0, 1e-30, 7.3e200}) {
+    const SmoothBeta beta{std::fabs(slope), slope < 0.0 ? 0x1p-55 : 0.0, false};
+    for (const double top : {0.0, 1.0, -0.3, 1234.5, -1290.0, 1310.0, -3e5, 1e18}) {
+      const double highest = top / beta.high;
+      const Reference reference = reference_of(beta, highest);
+      CHECK(std::fmod(reference.shift, 256.0) == 0.0);
+      CHECK(reference.base == 0.0 || reference.shift == 0.0);
+      for (int i = 0; i < n; ++i) u[i] = high[i] = highest - i * i * 3.7e-5 / beta.high;  // down to e^-592
+      quick_exponentials(beta, highest, {high, low}, n);
+      for (int i = 0; i < n; i += 1 + i / 100) {
+        const Pair below = Pair{u[i], 0.0} - Pair{reference.base, 0.0};
+        const Pair d = Pair{beta.high, beta.low} * below - Pair{reference.shift / 256.0, 0.0} * log_of_two();
+        if (u[i] - highest < -600.0 / beta.high) continue;  // neighbours of large numbers are far apart
+        CHECK(close(high[i], low[i], exponential(d)));
+        CHECK(std::fabs(low[i]) <= 0x1p-20 * high[i]);
+      }
+    }
   }
-  low[0] = 0.0;
-  quick_exponentials(high, low, n);
-  for (int i = 0; i < n; ++i) {
-    const double x = -i * i * 4.3e-5 + (i % 7 == 0 ? 0.5 : 0.0);
-    const Pair exact = exponential(Pair{x, i == 0 ? 0.0 : x * 0x1p-54 * std::sin(i)});
-    const double off = std::fabs((high[i] - exact.high) + (low[i] - exact.low));
-    CHECK(off <= 0x1.01p-72 * exact.high);
+  // What is lower than e^-600 of the largest counts as that, -inf too; NaN and what is above all stays unknown.
+  double cells[5] = {0.0, -600.5, -INFINITY, NAN, INFINITY}, parts[5];
+  quick_exponentials({1.0, 0.0, false}, 0.0, {cells, parts}, 5);
+  CHECK(cells[0] == 1.0 && parts[0] == 0.0);
+  CHECK(cells[1] == cells[2] && cells[1] > 0x1p-866 && cells[1] < 0x1p-865);
+  CHECK(std::isnan(cells[3]) && std::isnan(cells[4]));
+  for (const double top : {1e19, -1e25, 1.7e308, -1.7e308}) {  // neighbours are further apart than that
+    double steep[3] = {top, std::nextafter(top, -INFINITY), -INFINITY};
+    quick_exponentials({1.0, 0.0, false}, top, {steep, parts}, 3);
+    CHECK(steep[0] == 1.0 && steep[1] == steep[2] && steep[2] < 0x1p-865);
   }
-  double one[2] = {0.0, 0.0}, nothing[2] = {0.0, 0.0};
-  quick_exponentials(one, nothing, 2);
-  CHECK(one[0] == 1.0 && nothing[0] == 0.0 && one[1] == 1.0);
+}
+
+// Of sums whose parts are not normalised: off by less than 2^-69.
+void quick_logarithms_have_69_bits() {
+  const auto logarithm_of = [](double high, double low, double shift) {
+    const DoublePairs l = quick_logarithm({splat(high), splat(low)}, shift);
+    return Pair{l.high[0], l.low[0]};
+  };
+  for (int i = -4000; i < 4000; ++i) {
+    const double y = 4.7e-9 * i * i * i, shift = 256.0 * (i % 1000);  // y from -300 to 300
+    const Pair s = exponential(Pair{y, 0.0});
+    const double high = s.high * (1.0 - 0x1p-21), low = (s.high - high) + s.low;
+    CHECK(std::fabs((logarithm_of(s.high, s.low, 0.0) - Pair{y, 0.0}).high) <= 0x1p-69);
+    CHECK(std::fabs((logarithm_of(high, low, 0.0) - Pair{y, 0.0}).high) <= 0x1p-69);
+    const Pair shifted = Pair{y, 0.0} + Pair{shift / 256.0, 0.0} * log_of_two();
+    CHECK(std::fabs((logarithm_of(s.high, s.low, shift) - shifted).high) <= 0x1p-69);
+  }
+  const Pair one = logarithm_of(1.0, 0.0, 0.0);
+  CHECK(one.high == 0.0 && one.low == 0.0);
 }
 
 }  // namespace
@@ -141,6 +174,7 @@ void quick_exponentials_have_72_bits() {
 int main() {
   both_kinds_stay_within_their_units();
   functions_invert_each_other();
-  quick_exponentials_have_72_bits();
+  quick_exponentials_have_70_bits();
+  quick_logarithms_have_69_bits();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,6 +1,8 @@
 // Elementwise functions on runs of doubles, and the rounding of their estimates.
 #include "elementwise/elementwise_kernels.hpp"
 
+#include <cstring>
+
 #include "elementwise/kernels/functions.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -92,6 +94,21 @@ bool finish(const double* value, const double* error, T* out, std::uint8_t* unde
   return any == 0;
 }
 
+// Whole vectors, where all numbers are zeros or of ordinary size, and decided.
+template <class T>
+bool finish_half(const double* value, const double* error, T* out, std::uint8_t* undecided, Index n) {
+  T above[kElementwiseBlock] = {};
+  Mask sure = ~Mask{};
+  for (Index i = 0; i < n; i += kLanes<double>) {
+    const V v = load(value + i), e = load(error + i), size = magnitude(v);
+    store_rounded(out + i, V(v - e));
+    store_rounded(above + i, V(v + e));
+    sure &= ((size > e) | (e == V{})) & (size < all(0x1p120)) & ((size > all(0x1p-120)) | (size == V{}));
+  }
+  const bool same = std::memcmp(out, above, static_cast<std::size_t>(n) * sizeof(T)) == 0;
+  return (same && all_lanes(sure)) || finish<T>(value, error, out, undecided, n);
+}
+
 // Vectors of floats are compared as they are: both ends are nonzero numbers or zeros of one sign.
 bool finish_f32(const double* value, const double* error, float* out, std::uint8_t* undecided, Index n) {
   Mask all_decided = ~Mask{};
@@ -106,9 +123,7 @@ bool finish_f32(const double* value, const double* error, float* out, std::uint8
     store(out + i, rounded);
     all_decided &= decided;
   }
-  bool all_sure = true;
-  for (int lane = 0; lane < kLanes<double>; ++lane) all_sure &= all_decided[lane] != 0;
-  return all_sure ? true : finish<float>(value, error, out, undecided, n);
+  return all_lanes(all_decided) || finish<float>(value, error, out, undecided, n);
 }
 
 bool finish_f64(const double* high, const double* low, const double* error, double* out, std::uint8_t* undecided,
@@ -133,7 +148,8 @@ const ElementwiseKernels& elementwise_kernels() {
    of<Hardswish>, of<Hardsigmoid>, of<Hardtanh>, of<Exp>, of<Log>, of<Sqrt>, of<Pow>, of<Erf>, of<Reciprocal>,        \
    of<Abs>, of<Log1p>, of<Expm1>, of<Rsqrt>}
   static constexpr ElementwiseKernels table{HALFULP_FUNCTIONS(quick), HALFULP_FUNCTIONS(pair), kLanes<double>,
-                                            widen_f32, finish_f32, finish<Float16>, finish<BFloat16>, finish_f64};
+                                            widen_f32, finish_f32, finish_half<Float16>,
+                                            finish_half<BFloat16>, finish_f64};
 #undef HALFULP_FUNCTIONS
   return table;
 }

@@ -486,7 +486,7 @@ struct Abs {
 struct Erf {
   static constexpr double kNear = 1.0;
   HALFULP_ALWAYS_INLINE static V series(const V& w) { return polynomial(kErfRest, w); }
-  HALFULP_ALWAYS_INLINE static P series(const P& w) { return polynomial(kErfRestPair, w); }
+  HALFULP_ALWAYS_INLINE static P series(const P& w) { return polynomial<14>(kErfRestPair, w); }
   template <class R>
   HALFULP_ALWAYS_INLINE static Estimate<R> value(const V& x, const Parameters&) {
     const V a = smaller(magnitude(x), all(24.0));

@@ -27,23 +27,6 @@ constexpr double kAtanhRest[6] = {
     0x1.73805be338e71p-4,
     0x1.548fdddc53640p-4,
 };
-constexpr double kAtanhRestPair[15][2] = {
-    {0x1.5555555555555p-2, 0x1.5555555555556p-56},
-    {0x1.999999999999ap-3, -0x1.999999999b923p-57},
-    {0x1.2492492492492p-3, 0x1.24924937fccb2p-57},
-    {0x1.c71c71c71c71cp-4, 0x1.c71bdadc1cf77p-58},
-    {0x1.745d1745d1746p-4, -0x1.71f70f418529dp-59},
-    {0x1.3b13b13b13b13p-4, 0x1.4d05acb003510p-58},
-    {0x1.111111111115cp-4, 0x1.bc4a255556929p-60},
-    {0x1.e1e1e1e1dcc05p-5, -0x1.dbc2cf3558cd1p-61},
-    {0x1.af286bcc16069p-5, -0x1.b80bea76e3d20p-59},
-    {0x1.861860f9c9123p-5, 0x1.8719c2ab8aec4p-60},
-    {0x1.642ca17d285b5p-5, 0x1.8052e583c8337p-62},
-    {0x1.47aa1ef525e62p-5, 0x1.3039d5020b89ap-59},
-    {0x1.2fcbfaee5401bp-5, -0x1.9f4b6c2525a18p-59},
-    {0x1.140c0f6b28e7ep-5, -0x1.8a1e1d5fe58f1p-59},
-    {0x1.4648fe097c40fp-5, 0x1.0ff298b491025p-59},
-};
 
 // erf(x) / x as a polynomial in x^2 <= 1; from the constant up.
 constexpr double kErfRest[11] = {

@@ -8,6 +8,7 @@
 #include "elementwise/kernels/polynomials.hpp"
 #include "exact/round.hpp"
 #include "simd/pair.hpp"
+#include "simd/roots.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -74,10 +75,17 @@ HALFULP_ALWAYS_INLINE V polynomial(const double (&c)[N], const V& x) {
   for (int i = N - 2; i >= 0; --i) p = multiply_add(p, x, all(c[i]));
   return p;
 }
-template <int N>
+// Of numbers in pairs, of which those from c[Doubles] on are so small that doubles are good enough for them. The sums
+// are off by 2^-103 of the sizes of their terms.
+template <int Doubles, int N>
 inline P polynomial(const double (&c)[N][2], const P& x) {
-  P p = real<P>(c[N - 1][0], c[N - 1][1]);
-  for (int i = N - 2; i >= 0; --i) p = p * x + real<P>(c[i][0], c[i][1]);
+  V top = all(c[N - 1][0]);
+  for (int i = N - 2; i >= Doubles; --i) top = multiply_add(top, x.high, all(c[i][0]));
+  P p = real<P>(top);
+  for (int i = Doubles - 1; i >= 0; --i) {
+    const P product = p * x, sum = sum_of(all(c[i][0]), product.high);
+    p = fast_sum_of(sum.high, V(sum.low + (c[i][1] + product.low)));
+  }
   return p;
 }
 
@@ -106,36 +114,55 @@ HALFULP_ALWAYS_INLINE V two_atanh(const V& z) {
   const V w = z * z, twice = z + z;
   return twice + twice * (w * polynomial(kAtanhRest, w));
 }
-HALFULP_ALWAYS_INLINE P two_atanh(const P& z) {
-  const P w = z * z, twice = z + z;
-  return twice + twice * (w * polynomial(kAtanhRestPair, w));
-}
-// k log 2
-HALFULP_ALWAYS_INLINE P times_ln2(const V& k, P*) {
-  const P second = product_of(k, all(kLn2Second));
-  const P sum = fast_sum_of(V(k * kLn2First), second.high);
-  return P{sum.high, sum.low + (second.low + k * kLn2Third)};
-}
-HALFULP_ALWAYS_INLINE V times_ln2(const V& k, V*) { return k * kLn2First + k * kLn2Second; }
+HALFULP_ALWAYS_INLINE V times_ln2(const V& k) { return k * kLn2First + k * kLn2Second; }
 
-// log(x) for a normal x > 0: x = 2^k m with sqrt(1/2) < m < sqrt(2), log(m) = 2 atanh((m - 1) / (m + 1)). The two
-// summands do not cancel, and m - 1 is exact.
+// n log(2) / 256 + log(1 + z), |z| < 0.00142 and |n| < 2^20: ten terms of the series, from the fifth on in doubles.
+// With n != 0 the first summand is at least 1.8 times the second.
+HALFULP_ALWAYS_INLINE P log_beside_root(const V& n, const P& z) {
+  V q = multiply_add(z.high, all(-1.0 / 10.0), all(1.0 / 9.0));
+  q = multiply_add(q, z.high, all(-1.0 / 8.0));
+  q = multiply_add(q, z.high, all(1.0 / 7.0));
+  q = multiply_add(q, z.high, all(-1.0 / 6.0));
+  q = multiply_add(q, z.high, all(1.0 / 5.0));
+  const P third = real<P>(0x1.5555555555555p-2, 0x1.5555555555555p-56);
+  P p = add_smaller(real<P>(-0.25), P{z.high * q, V{}});
+  p = add_smaller(third, z * p);
+  p = add_smaller(real<P>(-0.5), z * p);
+  const P near = add_smaller(z, z * z * p), second = product_of(n, all(kRootLn2Second));
+  const P far = fast_sum_of(V(n * kRootLn2First), second.high);
+  return P{far.high, far.low + (second.low + n * kRootLn2Third)} + near;
+}
+
+// log(x) for a normal x > 0: x = 2^k m with sqrt(1/2) < m < sqrt(2). In doubles log(m) = 2 atanh((m - 1) / (m + 1)).
+// The two summands do not cancel, and m - 1 is exact. In pairs m = 2^(n/256) (1 + z); where n is 0, z = m - 1 is exact.
 template <class R>
 HALFULP_ALWAYS_INLINE R log_of(const V& x) {
   const auto bits = reinterpret<Vector<std::uint64_t>>(x);
   const Vector<std::uint64_t> exponent = (bits + 0x95f6200000000) >> 52;
   const V k = reinterpret<V>(exponent | 0x4330000000000000) - (0x1p52 + 1023.0);
   const V m = reinterpret<V>(bits - (exponent << 52) + (std::uint64_t{1023} << 52));
-  const R z = real<R>(m - 1.0) / sum<R>(m, all(1.0));
-  return times_ln2(k, static_cast<R*>(nullptr)) + two_atanh(z);
+  if constexpr (std::is_same_v<R, V>) {
+    return times_ln2(k) + two_atanh((m - 1.0) / (m + 1.0));
+  } else {
+    const V number = nearest_root(m);
+    const RootPower root = root_power(number);
+    const P moved = product_of(m, root.power);
+    const P z = fast_sum_of(V(moved.high - 1.0), V(moved.low + root.rest * moved.high));
+    return log_beside_root(k * kRoots + (kRounder - number), z);
+  }
 }
 // log(1 + u), 0 <= u <= 1
-template <class R>
-HALFULP_ALWAYS_INLINE R log1p_of(const R& u) {
-  const Mask high = high_of(u) > all(0.41);
-  const R above = choose(high, u + real<R>(-1.0), u);
-  const R z = above / (u + real<R>(choose(high, all(3.0), all(2.0))));
-  return times_ln2(choose(high, all(1.0), V{}), static_cast<R*>(nullptr)) + two_atanh(z);
+HALFULP_ALWAYS_INLINE V log1p_of(const V& u) {
+  const Mask high = u > all(0.41);
+  const V above = choose(high, V(u - 1.0), u);
+  return times_ln2(choose(high, all(1.0), V{})) + two_atanh(above / (u + choose(high, all(3.0), all(2.0))));
+}
+// z = 2^(-n/256) (1 + u) - 1, which is u where n is 0; the power lies in [1/2, 1].
+HALFULP_ALWAYS_INLINE P log1p_of(const P& u) {
+  const V number = nearest_root(V(1.0 + u.high));
+  const RootPower root = root_power(number);
+  const V low = root.power * root.rest;
+  return log_beside_root(kRounder - number, P{root.power - 1.0, low} + P{root.power, low} * u);
 }
 
 // exp(a^2 / 2) (1 - Phi(a)), 0 <= a <= 39
@@ -145,7 +172,7 @@ HALFULP_ALWAYS_INLINE V tail_of(const V& a) {
 }
 HALFULP_ALWAYS_INLINE P tail_of(const P& a) {
   const P t = real<P>(1.0) / (real<P>(1.0) + real<P>(0x1.3333333333333p-2, 0x1.999999999999ap-57) * a);
-  return t * polynomial(kTailPair, (t + real<P>(-kTailMiddle)) * real<P>(kTailScale[0], kTailScale[1]));
+  return t * polynomial<33>(kTailPair, (t + real<P>(-kTailMiddle)) * real<P>(kTailScale[0], kTailScale[1]));
 }
 
 // sqrt(x) for a normal x > 0

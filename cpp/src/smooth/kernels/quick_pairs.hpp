@@ -1,89 +1,101 @@
-// Exponentials of pairs of doubles with a relative error below 2^-72, two vectors at a time: what nearly all results in
-// float64 need. docs/explanation/error-bounds-pooling.md has the proof.
+// Exponentials and logarithms for nearly all results in float64: sums of two doubles, good to about 70 bits.
+// docs/explanation/error-bounds-pooling.md has the proofs.
+//
+// Both use the table of roots. What is left after a look-up is so close to 0 that everything from its
+// square on is below 2^-20, so that doubles are good enough for that. The second part of a result is up to 2^-20 of the
+// first one: the parts are not normalised.
 #pragma once
 
-#include "simd/deinterleave.hpp"
+#include "simd/roots.hpp"
 #include "smooth/kernels/real.hpp"
+#include "smooth/shared_kernels.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-// 2^(i/8) in two parts.
-constexpr double kEighthsHigh[8] = {
-    0x1.0000000000000p+0, 0x1.172b83c7d517bp+0, 0x1.306fe0a31b715p+0, 0x1.4bfdad5362a27p+0,
-    0x1.6a09e667f3bcdp+0, 0x1.8ace5422aa0dbp+0, 0x1.ae89f995ad3adp+0, 0x1.d5818dcfba487p+0};
-constexpr double kEighthsLow[8] = {
-    0x0.0p+0, -0x1.19041b9d78a76p-55, 0x1.6f46ad23182e4p-55, 0x1.d4397afec42e2p-56,
-    -0x1.bdd3413b26456p-54, 0x1.6e9f156864b27p-54, 0x1.7a1cd345dcc81p-54, 0x1.2ed02d75b3707p-55};
-
 using DoublePairs = PairOf<Doubles>;
 
-// x = k ln 2 / 8 + r, |r| < 0.0434. The terms from r^4 on are below 2^-22 and need doubles only; those from r^12 on are
-// left off.
-HALFULP_ALWAYS_INLINE void quick_exponentials(DoublePairs& x, DoublePairs& y) {
-  using Bits = Vector<std::uint64_t>;
-  DoublePairs* const both[2] = {&x, &y};
-  DoublePairs rest[2];
-  Bits number[2];
-  for (int v = 0; v < 2; ++v) {
-    const DoublePairs& at = *both[v];
-    const Doubles shifted = at.high * (8.0 * kInverseLn2) + kRounder;
-    number[v] = reinterpret<Bits>(shifted);
-    const Doubles k = shifted - kRounder;
-    const DoublePairs second = product_of(k, splat(kLn2Second / 8.0));
-    const DoublePairs first = sum_of(Doubles(at.high - k * (kLn2First / 8.0)), Doubles(-second.high));
-    const DoublePairs r =
-        fast_sum_of(first.high, Doubles(first.low + ((at.low - second.low) - k * (kLn2Third / 8.0))));
-    Doubles q = splat(1.0 / 39916800.0);
-    q = multiply_add(q, r.high, splat(1.0 / 3628800.0));
-    q = multiply_add(q, r.high, splat(1.0 / 362880.0));
-    q = multiply_add(q, r.high, splat(1.0 / 40320.0));
-    q = multiply_add(q, r.high, splat(1.0 / 5040.0));
-    q = multiply_add(q, r.high, splat(1.0 / 720.0));
-    q = multiply_add(q, r.high, splat(1.0 / 120.0));
-    q = multiply_add(q, r.high, splat(1.0 / 24.0));
-    const DoublePairs sixth{splat(0x1.5555555555555p-3), splat(0x1.5555555555555p-57)};
-    DoublePairs p = add_smaller(sixth, DoublePairs{r.high * q, Doubles{}});
-    p = add_smaller(DoublePairs{splat(0.5), Doubles{}}, r * p);
-    rest[v] = add_smaller(r, r * r * p);
+// What the exponentials of a block are relative to: exp(beta (u - base)) / 2^(shift/256), where `least` is taken for
+// smaller differences. If beta top is small, so is beta u wherever it counts; if not, top - u is a double wherever it
+// counts.
+struct Reference {
+  double base, shift, least;
+};
+inline Reference reference_of(const SmoothBeta& beta, double top) {
+  const double size = beta.high * top;
+  const bool small = std::fabs(size) <= 1300.0;
+  return {small ? 0.0 : top, small ? kRoots * ((size * kInverseLn2 + kRounder) - kRounder) : 0.0,
+          (small ? top : 0.0) + RealTraits<Pair>::lowest_exponent / beta.high};
+}
+
+// exp(x) = 2^(k/256) e^r, |r| < 0.00136, with Taylor's polynomial of degree 6. NaN if u is.
+HALFULP_ALWAYS_INLINE DoublePairs quick_exponential(const SmoothBeta& beta, const Reference& reference,
+                                                    const Doubles& u) {
+  const Doubles slope = splat(beta.high), offset = splat(kRounder - reference.shift);
+  const Doubles above = max_first(Doubles(u - reference.base), splat(reference.least));
+  const DoublePairs whole = product_of(above, slope);
+  const Doubles low = multiply_add(above, splat(beta.low), whole.low);
+  const Doubles number = multiply_add(whole.high, splat(kRoots * kInverseLn2), offset);
+  const Doubles k = number - offset;
+  const DoublePairs r =
+      fast_sum_of(Doubles(whole.high - k * kRootLn2First), multiply_add(k, splat(-kRootLn2Second), low));
+  Doubles q = multiply_add(r.high, splat(1.0 / 720.0), splat(1.0 / 120.0));
+  q = multiply_add(q, r.high, splat(1.0 / 24.0));
+  q = multiply_add(q, r.high, splat(1.0 / 6.0));
+  q = multiply_add(q, r.high, splat(0.5));
+  const RootPower root = root_power(number);
+  const DoublePairs linear = product_of(root.power, r.high);
+  const DoublePairs sum = fast_sum_of(root.power, linear.high);
+  const Doubles tail = multiply_add(Doubles(r.high * r.high * root.power), q, linear.low);
+  return {sum.high, sum.low + multiply_add(sum.high, Doubles(root.rest + r.low), tail)};
+}
+
+// Runs body(from, to) on vectors of `n` numbers in two parts, the last vector by way of a buffer.
+template <class Body>
+inline void over_pairs(SmoothParts x, Index n, Body body) {
+  Index i = 0;
+  for (; i + kWide <= n; i += kWide) body(x.from(i));
+  if (i == n) return;
+  double high[kWide] = {}, low[kWide] = {};
+  for (Index j = i; j < n; ++j) {
+    high[j - i] = x.high[j];
+    low[j - i] = x.low[j];
   }
-  using Words = Vector<std::int32_t>;
-  const Words index = deinterleaved2<0>(reinterpret<Words>(number[0]), reinterpret<Words>(number[1])) & 7;
-  DoublePairs eighths[2];
-  look_up(kEighthsHigh, index, eighths[0].high, eighths[1].high);
-  look_up(kEighthsLow, index, eighths[0].low, eighths[1].low);
-  for (int v = 0; v < 2; ++v) {
-    const Bits power = ((number[v] & ~std::uint64_t{7}) << 49) + (std::uint64_t{1023} << 52);
-    const DoublePairs result = add_smaller(eighths[v], eighths[v] * rest[v]);
-    both[v]->high = result.high * reinterpret<Doubles>(power);
-    both[v]->low = result.low * reinterpret<Doubles>(power);
+  body(SmoothParts{high, low});
+  for (Index j = i; j < n; ++j) {
+    x.high[j] = high[j - i];
+    x.low[j] = low[j - i];
   }
 }
 
-// The exponentials of n pairs, in place.
-inline void quick_exponentials(double* high, double* low, Index n) {
-  constexpr Index step = 2 * kWide;
-  const auto run = [](double* a, double* b) {
-    DoublePairs x{load(a), load(b)}, y{load(a + kWide), load(b + kWide)};
-    quick_exponentials(x, y);
-    store(a, x.high);
-    store(b, x.low);
-    store(a + kWide, y.high);
-    store(b + kWide, y.low);
-  };
-  Index i = 0;
-  for (; i + step <= n; i += step) run(high + i, low + i);
-  if (i == n) return;
-  double a[step] = {}, b[step] = {};
-  for (Index j = i; j < n; ++j) {
-    a[j - i] = high[j];
-    b[j - i] = low[j];
-  }
-  run(a, b);
-  for (Index j = i; j < n; ++j) {
-    high[j] = a[j - i];
-    low[j] = b[j - i];
-  }
+// In place; the low parts are only written.
+inline void quick_exponentials(const SmoothBeta& beta, double top, SmoothParts u, Index n) {
+  const Reference reference = reference_of(beta, top);
+  over_pairs(u, n, [&](SmoothParts at) {
+    const DoublePairs e = quick_exponential(beta, reference, load(at.high));
+    store(at.high, e.high);
+    store(at.low, e.low);
+  });
+}
+
+// log(s 2^(shift/256)), 2^-1000 < s < 2^1000: with s 2^(-n/256) = 1 + z, |z| < 0.0015, log(1 + z) by seven terms of its
+// series.
+HALFULP_ALWAYS_INLINE DoublePairs quick_logarithm(const DoublePairs& given, double shift) {
+  const DoublePairs s = fast_sum_of(given.high, given.low);
+  const Doubles number = nearest_root(s.high);  // -n
+  const Doubles n = (kRounder + shift) - number;
+  const RootPower root = root_power(number);
+  const DoublePairs product = product_of(s.high, root.power);
+  const Doubles z = product.high - 1.0;
+  const Doubles low = multiply_add(s.low, root.power, Doubles(product.low + root.rest * product.high));
+  Doubles q = multiply_add(z, splat(1.0 / 7.0), splat(-1.0 / 6.0));
+  q = multiply_add(q, z, splat(1.0 / 5.0));
+  q = multiply_add(q, z, splat(-1.0 / 4.0));
+  q = multiply_add(q, z, splat(1.0 / 3.0));
+  q = multiply_add(q, z, splat(-0.5));
+  const DoublePairs sum = fast_sum_of(Doubles(n * kRootLn2First), z);
+  const Doubles tail = multiply_add(Doubles(z * z), q, Doubles(n * kRootLn2Second));
+  return {sum.high, sum.low + (tail + multiply_add(Doubles(-z), low, low))};
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Straight loops over contiguous numbers, which compilers vectorise.
 #include "smooth/shared_kernels.hpp"
 
+#include <algorithm>
+
+#include "simd/deinterleave.hpp"
 #include "smooth/decide.hpp"
 #include "smooth/kernels/quick_pairs.hpp"
 #include "smooth/kernels/real.hpp"
@@ -10,81 +13,129 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// As RealTraits::unit, for the exponentials of this file.
+// As RealTraits::unit, for the exponentials of this file; and whether their errors grow with the exponents.
 template <class Real>
 inline constexpr double kUnit = RealTraits<Real>::unit;
 template <>
-inline constexpr double kUnit<Pair> = 0x1p-74;
+inline constexpr double kUnit<Pair> = 0x1p-73;
+template <class Real>
+inline constexpr double kGrowth = 1.0;
+template <>
+inline constexpr double kGrowth<Pair> = 0.0;
 
 SmoothRange range(const double* u, Index n) {
-  constexpr Index lanes = 16;  // independent of each other
-  double lowest[lanes], highest[lanes];
-  for (Index i = 0; i < lanes; ++i) {
-    lowest[i] = kInfinity;
-    highest[i] = -kInfinity;
-  }
-  const auto meet = [&](Index i, double x) {
-    lowest[i] = ((x < lowest[i]) & (x > -kInfinity)) ? x : lowest[i];
-    highest[i] = ((x > highest[i]) & (x < kInfinity)) ? x : highest[i];
-  };
+  // Of all numbers but NaN; once more if there are infinities.
+  Doubles lowest[2] = {splat(kInfinity), splat(kInfinity)}, highest[2] = {splat(-kInfinity), splat(-kInfinity)};
   Index j = 0;
-  for (; j + lanes <= n; j += lanes)
-    for (Index i = 0; i < lanes; ++i) meet(i, u[j + i]);
-  for (; j < n; ++j) meet(0, u[j]);
-  SmoothRange all{kInfinity, -kInfinity};
-  for (Index i = 0; i < lanes; ++i) {
-    all.lowest = lowest[i] < all.lowest ? lowest[i] : all.lowest;
-    all.highest = highest[i] > all.highest ? highest[i] : all.highest;
+  for (; j + 2 * kWide <= n; j += 2 * kWide) {
+    for (int v = 0; v < 2; ++v) {
+      const Doubles x = load(u + j + v * kWide);
+      lowest[v] = select(x < lowest[v], x, lowest[v]);
+      highest[v] = max_first(highest[v], x);
+    }
   }
+  SmoothRange all{kInfinity, -kInfinity};
+  const auto meet = [&](double low, double high) {
+    all = {low < all.lowest ? low : all.lowest, high > all.highest ? high : all.highest};
+  };
+  for (int v = 0; v < 2; ++v)
+    for (int i = 0; i < kWide; ++i) meet(lowest[v][i], highest[v][i]);
+  for (Index i = j; i < n; ++i) meet(u[i], u[i]);
+  if (all.lowest > -kInfinity && all.highest < kInfinity) return all;
+  all = {kInfinity, -kInfinity};
+  for (Index i = 0; i < n; ++i)
+    if (std::isfinite(u[i])) meet(u[i], u[i]);
   return all;
 }
 
 // What is too low for an exponential, -inf included, gets the lowest there is; what is above all finite cells, NaN.
-template <class Real>
-void exponentials(const SmoothBeta& given, double top, SmoothParts u, Index n) {
-  using R = RealTraits<Real>;
-  const Real beta = R::from(given.high, given.low);
-  const double farthest = 1.01 * R::lowest_exponent / given.high;  // so that no product overflows
+void exponentials(const SmoothBeta& beta, double top, SmoothParts u, Index n) {
+  constexpr double lowest = RealTraits<double>::lowest_exponent;
+  const double slope = beta.high, farthest = 1.01 * lowest / slope;  // so that no product overflows
   double* __restrict high = u.high;
-  double* __restrict low = u.low;
   for (Index i = 0; i < n; ++i) {
-    const Real below = difference(high[i], top, static_cast<Real*>(nullptr));
-    const bool far = R::high(below) < farthest;
-    const Real d = beta * R::from(far ? farthest : R::high(below), far ? 0.0 : R::low(below));
-    const bool tiny = R::high(d) < R::lowest_exponent;
-    const Real exponent = R::from(tiny ? R::lowest_exponent : R::high(d), tiny ? 0.0 : R::low(d));
-    if constexpr (sizeof(Real) == sizeof(double)) high[i] = exponential(exponent);
-    else put(high, low, i, exponent);
+    const double below = high[i] - top;
+    const double d = slope * (below < farthest ? farthest : below);
+    high[i] = exponential(d < lowest ? lowest : d);
   }
-  if constexpr (sizeof(Real) != sizeof(double)) quick_exponentials(high, low, n);
 }
 
 // Sums are left in two parts that need not be normalised: the low one collects what the additions of high ones lose.
-template <class Real, Index FromStep, Index ToStep>
-void add_steps(SmoothParts from, Index from_step, SmoothParts to, Index to_step, Index n) {
-  const Index a = FromStep == 0 ? from_step : FromStep, b = ToStep == 0 ? to_step : ToStep;
+template <class Real, class V>
+struct Sum {
+  V high{}, low{};
+  HALFULP_ALWAYS_INLINE void add(const V& x, const V& x_low) {
+    if constexpr (sizeof(Real) == sizeof(double)) {
+      high = high + x;
+    } else {
+      const PairOf<V> sum = sum_of(high, x);
+      high = sum.high;
+      low = low + (sum.low + x_low);
+    }
+  }
+};
+
+// Every Step-th number.
+template <int Step>
+HALFULP_ALWAYS_INLINE Doubles load_steps(const double* x) {
+  if constexpr (Step == 1) return load(x);
+  else return deinterleaved2<0>(load(x), load(x + kWide));
+}
+
+template <class Real, int Step>
+void sums_of(SmoothParts from, Index terms, Index term_step, SmoothParts to, Index n) {
+  constexpr bool pairs = sizeof(Real) != sizeof(double);
+  const auto run = [&](Index i) {
+    const double* high = from.high + i * Step;
+    const double* low = pairs ? from.low + i * Step : high;
+    Sum<Real, Doubles> sum{load_steps<Step>(high), load_steps<Step>(low)};
+    for (Index k = 1; k < terms; ++k)
+      sum.add(load_steps<Step>(high + k * term_step), load_steps<Step>(low + k * term_step));
+    store(to.high + i, sum.high);
+    if constexpr (pairs) store(to.low + i, sum.low);
+  };
+  for (Index i = 0; i + kWide <= n; i += kWide) run(i);
+  if (n % kWide != 0) run(n - kWide);
+}
+
+template <class Real>
+void sums(SmoothParts from, Index terms, Index term_step, Index step, SmoothParts to, Index n) {
+  if (n >= kWide && step == 1) return sums_of<Real, 1>(from, terms, term_step, to, n);
+  if (n >= kWide && step == 2) return sums_of<Real, 2>(from, terms, term_step, to, n);
+  constexpr bool pairs = sizeof(Real) != sizeof(double);
+  for (Index i = 0; i < n; ++i) {
+    const double* high = from.high + i * step;
+    const double* low = pairs ? from.low + i * step : high;
+    Sum<Real, double> sum{*high, *low};
+    for (Index k = 1; k < terms; ++k) sum.add(high[k * term_step], low[k * term_step]);
+    to.high[i] = sum.high;
+    if constexpr (pairs) to.low[i] = sum.low;
+  }
+}
+
+// The transpose of one term: every number is added to a sum.
+template <class Real, Index Step>
+void spread_to(SmoothParts from, Index to_step, SmoothParts to, Index n) {
+  const Index b = Step == 0 ? to_step : Step;
   const double* __restrict x = from.high;
   double* __restrict y = to.high;
   if constexpr (sizeof(Real) == sizeof(double)) {
-    for (Index i = 0; i < n; ++i) y[i * b] += x[i * a];
+    for (Index i = 0; i < n; ++i) y[i * b] += x[i];
   } else {
     const double* __restrict x_low = from.low;
     double* __restrict y_low = to.low;
     for (Index i = 0; i < n; ++i) {
-      const TwoDoubles s = two_sum(y[i * b], x[i * a]);
+      const TwoDoubles s = two_sum(y[i * b], x[i]);
       y[i * b] = s.high;
-      y_low[i * b] += s.low + x_low[i * a];
+      y_low[i * b] += s.low + x_low[i];
     }
   }
 }
 
 template <class Real>
-void add(SmoothParts from, Index from_step, SmoothParts to, Index to_step, Index n) {
-  const auto sum = from_step == 1 && to_step == 1   ? add_steps<Real, 1, 1>
-                   : from_step == 2 && to_step == 1 ? add_steps<Real, 2, 1>
-                   : from_step == 1 && to_step == 2 ? add_steps<Real, 1, 2>
-                                                    : add_steps<Real, 0, 0>;
-  sum(from, from_step, to, to_step, n);
+void add(SmoothParts from, SmoothParts to, Index to_step, Index n) {
+  const auto sum = to_step == 1 ? spread_to<Real, 1> : to_step == 2 ? spread_to<Real, 2> : spread_to<Real, 0>;
+  sum(from, to_step, to, n);
 }
 
 template <class Real>
@@ -93,8 +144,15 @@ void weigh(SmoothParts weight, SmoothParts t, Index n) {
   const double* __restrict low = weight.low;
   double* __restrict to = t.high;
   double* __restrict to_low = t.low;
-  for (Index i = 0; i < n; ++i)
-    put(to, to_low, i, at<Real>(high, low, i) * RealTraits<Real>::from(to[i], 0.0));
+  for (Index i = 0; i < n; ++i) {
+    if constexpr (sizeof(Real) == sizeof(double)) {
+      to[i] *= high[i];
+    } else {
+      const Pair product = product_of(high[i], to[i]);
+      to_low[i] = product.low + low[i] * to[i];
+      to[i] = product.high;
+    }
+  }
 }
 
 // A sum's two parts, normalised.
@@ -104,61 +162,55 @@ inline Pair normal(Pair x) {
   return {s.high, s.low};
 }
 
+// Quotients of normalised numbers; of pairs within 2^-100.
+inline double quotient(double a, double b) { return a / b; }
+inline Pair quotient(Pair a, Pair b) {
+  const double inverse = 1.0 / b.high, q = a.high * inverse;
+  const Pair back = product_of(q, b.high);
+  return {q, (((a.high - back.high) - back.low) + (a.low - q * b.low)) * inverse};
+}
+
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// Logarithms of normal sums, in `l`; `e` is scratch. In pairs one step of third order from the logarithm y in double,
-// y + 2 (s - e^y) / (s + e^y), cubes its error; the quotient is so small that a double has it.
-template <class Real>
-void logarithms(const double* high, const double* low, SmoothParts l, [[maybe_unused]] SmoothParts e, Index n) {
-  double* __restrict to = l.high;
-  if constexpr (sizeof(Real) == sizeof(double)) {
-    for (Index i = 0; i < n; ++i) to[i] = logarithm(high[i]);
-  } else {
-    double* __restrict to_low = l.low;
-    double* __restrict power = e.high;
-    double* __restrict power_low = e.low;
-    for (Index i = 0; i < n; ++i) {
-      const double y = logarithm(high[i] + low[i]);
-      to[i] = y;
-      power[i] = y;
-      power_low[i] = 0.0;
-    }
-    quick_exponentials(power, power_low, n);
-    for (Index i = 0; i < n; ++i) {
-      const Pair s = normal(Pair{high[i], low[i]});
-      const double step = 2.0 * ((s.high - power[i]) + (s.low - power_low[i])) / (s.high + power[i]);
-      const TwoDoubles sum = two_sum(to[i], step);
-      to[i] = sum.high;
-      to_low[i] = sum.low;
-    }
+// NaN where a total is too small.
+void values(const SmoothBeta& beta, double top, double slack, SmoothParts total, SmoothResults out, Index n) {
+  const double steepness = 1.0 / beta.high;
+  const double* __restrict high = total.high;
+  double* __restrict value = out.value.high;
+  double* __restrict error = out.error;
+  for (Index i = 0; i < n; ++i) {
+    const double l = logarithm(high[i]), y = top + l * steepness;
+    value[i] = y;
+    const double bound = (slack + 32.0 * std::fabs(l)) * steepness + 2.0 * std::fabs(y);
+    error[i] = high[i] > kSmoothLeastWeight ? bound * (1.02 * kUnit<double>) : kUnknown;
   }
 }
 
-template <class Real>
-void values(const SmoothBeta& given, double top, double slack, SmoothParts total, SmoothResults out, Index n) {
-  using R = RealTraits<Real>;
-  const Real inverse = R::from(1.0, 0.0) / R::from(given.high, given.low);
-  const double steepness = R::high(inverse);
-  const double* __restrict high = total.high;
-  const double* __restrict low = total.low;
-  double* __restrict value = out.value.high;
-  double* __restrict value_low = out.value.low;
-  double* __restrict error = out.error;
-  constexpr Index kRun = 256;
-  double log_high[kRun], log_low[kRun], power[kRun], power_low[kRun];
-  for (Index from = 0; from < n; from += kRun) {
-    const Index run = n - from < kRun ? n - from : kRun;
-    logarithms<Real>(high + from, sizeof(Real) == sizeof(double) ? low : low + from, {log_high, log_low},
-                     {power, power_low}, run);
-    for (Index j = 0; j < run; ++j) {
-      const Index i = from + j;
-      const Real l = at<Real>(log_high, log_low, j);
-      const Real y = R::from(top, 0.0) + l * inverse;
-      put(value, value_low, i, y);
-      const double bound = (slack + 32.0 * std::fabs(R::high(l))) * steepness + 2.0 * std::fabs(R::high(y));
-      error[i] = high[i] > kSmoothLeastWeight ? bound * (1.02 * kUnit<Real>) : kUnknown;
-    }
-  }
+// The same in pairs, whose errors do not grow with the logarithm.
+void quick_values(const SmoothBeta& beta, double top, double slack, SmoothParts total, SmoothResults out, Index n) {
+  const Reference reference = reference_of(beta, top);
+  const Pair steepness = Pair{1.0, 0.0} / Pair{beta.high, beta.low};
+  const DoublePairs slope{splat(steepness.high), splat(steepness.low)};
+  const auto run = [&](SmoothParts from, SmoothResults to) {
+    const Doubles s = load(from.high);
+    const DoublePairs above = quick_logarithm({s, load(from.low)}, reference.shift) * slope;
+    const DoublePairs sum = fast_sum_of(splat(reference.base), above.high);
+    const DoublePairs y = fast_sum_of(sum.high, Doubles(sum.low + above.low));
+    store(to.value.high, y.high);
+    store(to.value.low, y.low);
+    const Doubles bound = slack * slope.high + 2.0 * magnitude(y.high);
+    store(to.error, select(s > kSmoothLeastWeight, bound * (1.02 * kUnit<Pair>), splat(kUnknown)));
+  };
+  Index i = 0;
+  for (; i + kWide <= n; i += kWide) run(total.from(i), {out.value.from(i), out.error + i});
+  if (i == n) return;
+  double room[5][kWide] = {};
+  std::copy_n(total.high + i, n - i, room[0]);
+  std::copy_n(total.low + i, n - i, room[1]);
+  run({room[0], room[1]}, {{room[2], room[3]}, room[4]});
+  std::copy_n(room[2], n - i, out.value.high + i);
+  std::copy_n(room[3], n - i, out.value.low + i);
+  std::copy_n(room[4], n - i, out.error + i);
 }
 
 // At least |log x| for a normal x.
@@ -178,9 +230,10 @@ void means(double largest, double slack, SmoothParts sum, SmoothParts total, Smo
   double* __restrict value_low = out.value.low;
   double* __restrict error = out.error;
   for (Index i = 0; i < n; ++i) {
-    put(value, value_low, i, normal(at<Real>(sum_high, sum_low, i)) / normal(at<Real>(high, low, i)));
+    put(value, value_low, i, quotient(normal(at<Real>(sum_high, sum_low, i)), normal(at<Real>(high, low, i))));
     const bool known = (high[i] > kSmoothLeastWeight) & (std::fabs(value[i]) < kInfinity);
-    error[i] = known ? (slack + 8.0 * log_magnitude(high[i])) * (largest * 2.04 * kUnit<Real>) : kUnknown;
+    const double growth = kGrowth<Real> * (8.0 * log_magnitude(high[i]));
+    error[i] = known ? (slack + growth) * (largest * 2.04 * kUnit<Real>) : kUnknown;
   }
 }
 
@@ -190,7 +243,7 @@ void shares(const double* g, SmoothParts total, double* magnitude, Index n) {
   double* __restrict high = total.high;
   double* __restrict low = total.low;
   for (Index i = 0; i < n; ++i) {
-    const Real share = R::from(g[i], 0.0) / normal(at<Real>(high, low, i));
+    const Real share = quotient(R::from(g[i], 0.0), normal(at<Real>(high, low, i)));
     put(high, low, i, share);
     magnitude[i] = std::fabs(R::high(share));
   }
@@ -228,10 +281,11 @@ Index finish(SmoothResults results, void* out, Index n) {
 const SmoothSharedKernels& smooth_shared_kernels() {
   static constexpr SmoothSharedKernels table{
       range,
-      {exponentials<double>, exponentials<Pair>},
+      {exponentials, quick_exponentials},
+      {sums<double>, sums<Pair>},
       {add<double>, add<Pair>},
       {weigh<double>, weigh<Pair>},
-      {values<double>, values<Pair>},
+      {values, quick_values},
       {means<double>, means<Pair>},
       {shares<double>, shares<Pair>},
       {products<double>, products<Pair>},

@@ -1,131 +1,120 @@
-// Exponentials, sums and logarithms of a batch of windows. Plain loops over the batch, which compilers vectorise.
+// Exponentials, sums and logarithms of a batch of windows, a vector of them at a time.
 #include "smooth/smooth_kernels.hpp"
 
+#include <limits>
+
+#include "simd/doubles.hpp"
 #include "smooth/kernels/real.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
-constexpr Index kBatch = kSmoothBatch;
+using Real = PairOf<Doubles>;
 
-using Real = Pair;
-using R = RealTraits<Pair>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnit = RealTraits<Pair>::unit, kLowest = RealTraits<Pair>::lowest_exponent;
+
+Real pair_of(double high, double low = 0.0) { return {splat(high), splat(low)}; }
+Real load_pair(const double* high, const double* low, Index i) { return {load(high + i), load(low + i)}; }
+void store_pair(double* high, double* low, Index i, const Real& x) {
+  store(high + i, x.high);
+  store(low + i, x.low);
+}
+Real scaled(const Real& x, const Doubles& by) { return {x.high * by, x.low * by}; }
 
 // exp(beta (u - top)) and a bound on its relative error: 3 units of the exponent for the difference, beta and their
 // product, 8 of the exponential. Below the lowest exponent the number is only known to lie between 0 and twice itself.
 struct Weight {
   Real weight;
-  double error;
+  Doubles error;
 };
-inline Weight weight_of(double u, double top, Real beta) {
-  const Real exact = beta * difference(u, top, static_cast<Real*>(nullptr));
-  const bool tiny = !(R::high(exact) >= R::lowest_exponent);
-  const Real d = tiny ? R::from(R::lowest_exponent, 0.0) : exact;
-  return {exponential(d), tiny ? 1.0 : (4.0 * std::fabs(R::high(d)) + 8.0) * R::unit};
+Weight weight_of(const Doubles& u, const Doubles& top, const Real& beta) {
+  const Real exact = beta * sum_of(u, Doubles(-top));
+  const auto known = exact.high >= kLowest;
+  const Real d{select(known, exact.high, splat(kLowest)), select(known, exact.low, Doubles{})};
+  return {exponential(d), select(known, (4.0 * magnitude(d.high) + 8.0) * kUnit, splat(1.0))};
 }
 
-struct Tops {
-  double top[kBatch];
-  double taken[kBatch];  // 1 once the largest cell has been met: its weight, 1, is not part of the rest
-};
-
-Tops tops_of(const SmoothBatch& b) {
-  Tops tops;
-  for (Index i = 0; i < kBatch; ++i) {
-    tops.top[i] = b.padded[i] > 0.0 ? 0.0 : -std::numeric_limits<double>::infinity();
-    tops.taken[i] = 0.0;
-  }
-  for (Index j = 0; j < b.cells; ++j)
-    for (Index i = 0; i < kBatch; ++i)
-      tops.top[i] = b.u[j * kBatch + i] > tops.top[i] ? b.u[j * kBatch + i] : tops.top[i];
-  return tops;
-}
-
-void weights(const SmoothBeta& given, const SmoothBatch& b) {
-  const Real beta = R::from(given.high, given.low);
-  Tops tops = tops_of(b);
-  Real rest[kBatch];
-  double error[kBatch];
-  const double terms = static_cast<double>(b.cells) + 2.0;
-  for (Index i = 0; i < kBatch; ++i) {
-    // The padding: so many equal terms, all but one of which are in the rest if a padded zero is the largest.
-    const Weight w = weight_of(0.0, tops.top[i], beta);
-    const bool largest = b.padded[i] > 0.0 && tops.top[i] == 0.0;
-    tops.taken[i] = largest ? 1.0 : 0.0;
-    rest[i] = w.weight * R::from(largest ? b.padded[i] - 1.0 : b.padded[i], 0.0);
-    error[i] = R::high(rest[i]) * (w.error + R::unit);
-  }
+// Lanes [lane, lane + kWide) of a batch: their weights and totals.
+void weights_of(const SmoothBeta& given, const SmoothBatch& b, Index lane) {
+  const Real beta = pair_of(given.high, given.low);
+  const Doubles padded = load(b.padded + lane), one = splat(1.0), zero{}, nothing = splat(-kInfinity);
+  const auto has_padding = padded > 0.0;
+  Doubles top = select(has_padding, zero, nothing);
   for (Index j = 0; j < b.cells; ++j) {
-    for (Index i = 0; i < kBatch; ++i) {
-      const double u = b.u[j * kBatch + i];
-      const bool missing = !(u > -std::numeric_limits<double>::infinity());
-      const Weight w = weight_of(missing ? tops.top[i] : u, tops.top[i], beta);
-      const Real weight = R::scaled(w.weight, missing ? 0.0 : 1.0);
-      put(b.weight, b.weight_low, j * kBatch + i, weight);
-      b.weight_error[j * kBatch + i] = w.error;
-      const bool largest = (u == tops.top[i]) & (tops.taken[i] == 0.0);
-      tops.taken[i] = largest ? 1.0 : tops.taken[i];
-      rest[i] = rest[i] + R::scaled(weight, largest ? 0.0 : 1.0);
-      error[i] += largest ? 0.0 : R::high(weight) * w.error;
-    }
+    const Doubles u = load(b.u + j * kSmoothBatch + lane);
+    top = select(u > top, u, top);
   }
-  for (Index i = 0; i < kBatch; ++i) {
-    error[i] = (error[i] + terms * R::unit * R::high(rest[i])) * 1.01;
-    const Real total = R::from(1.0, 0.0) + rest[i];
-    put(b.total, b.total_low, i, total);
-    b.total_error[i] = error[i] + R::unit * R::high(total);
+  // The padding: so many equal terms, all but one of which are in the rest if a padded zero is the largest: the weight
+  // of one largest cell, 1, is not part of the rest.
+  const Weight padding = weight_of(zero, top, beta);
+  auto taken = has_padding & (top == 0.0);
+  Real rest = padding.weight * Real{select(taken, padded - 1.0, padded), zero};
+  Doubles error = rest.high * (padding.error + kUnit);
+  for (Index j = 0; j < b.cells; ++j) {
+    const Index k = j * kSmoothBatch + lane;
+    const Doubles u = load(b.u + k);
+    const auto there = u > nothing;
+    const Weight w = weight_of(select(there, u, top), top, beta);
+    const Real weight = scaled(w.weight, select(there, one, zero));
+    store_pair(b.weight, b.weight_low, k, weight);
+    store(b.weight_error + k, w.error);
+    const auto largest = (u == top) & ~taken;
+    taken |= largest;
+    rest = rest + scaled(weight, select(largest, zero, one));
+    error += select(largest, zero, weight.high * w.error);
   }
+  const double terms = static_cast<double>(b.cells) + 2.0;
+  error = (error + terms * kUnit * rest.high) * 1.01;
+  const Real total = pair_of(1.0) + rest;
+  store_pair(b.total, b.total_low, lane, total);
+  store(b.total_error + lane, error + kUnit * total.high);
   if (b.value == nullptr) return;
-  for (Index i = 0; i < kBatch; ++i) {
-    // top + log(1 + rest) / beta. The logarithm's slope is at most 1; it adds 16 units, the quotient and beta 4.
-    const Real logarithm = log_one_plus(rest[i]);
-    const Real added = logarithm / beta;
-    const Real value = R::from(tops.top[i], 0.0) + added;
-    const double log_error = error[i] + 20.0 * R::unit * R::high(logarithm);
-    put(b.value, b.value_low, i, value);
-    b.value_error[i] = (log_error / given.high + 2.0 * R::unit * (std::fabs(R::high(value)) + R::high(added))) * 1.01;
+  // top + log(1 + rest) / beta. The logarithm's slope is at most 1; it adds 16 units, the quotient and beta 4.
+  Real logarithm;
+  for (int i = 0; i < kWide; ++i) {
+    const Pair l = log_one_plus(Pair{rest.high[i], rest.low[i]});
+    logarithm.high[i] = l.high;
+    logarithm.low[i] = l.low;
   }
+  const Real added = logarithm / beta, value = Real{top, zero} + added;
+  const Doubles log_error = error + 20.0 * kUnit * logarithm.high;
+  store_pair(b.value, b.value_low, lane, value);
+  store(b.value_error + lane,
+        (log_error / given.high + 2.0 * kUnit * (magnitude(value.high) + added.high)) * 1.01);
+}
+
+void weights(const SmoothBeta& beta, const SmoothBatch& b) {
+  for (Index lane = 0; lane < kSmoothBatch; lane += kWide) weights_of(beta, b, lane);
 }
 
 void contract(const SmoothBatch& b, const double* t, double* high, double* low, double* error) {
-  Real sum[kBatch];
-  double bound[kBatch];
   const double terms = static_cast<double>(b.cells) + 2.0;
-  for (Index i = 0; i < kBatch; ++i) {
-    sum[i] = R::from(0.0, 0.0);
-    bound[i] = 0.0;
-  }
-  for (Index j = 0; j < b.cells; ++j) {
-    for (Index i = 0; i < kBatch; ++i) {
-      const Index k = j * kBatch + i;
-      const Real product = at<Real>(b.weight, b.weight_low, k) * R::from(t[k], 0.0);
-      sum[i] = sum[i] + product;
-      bound[i] += std::fabs(R::high(product)) * (b.weight_error[k] + terms * R::unit);
+  for (Index lane = 0; lane < kSmoothBatch; lane += kWide) {
+    Real sum{};
+    Doubles bound{};
+    for (Index j = 0; j < b.cells; ++j) {
+      const Index k = j * kSmoothBatch + lane;
+      const Real product = load_pair(b.weight, b.weight_low, k) * Real{load(t + k), Doubles{}};
+      sum = sum + product;
+      bound += magnitude(product.high) * (load(b.weight_error + k) + terms * kUnit);
     }
-  }
-  for (Index i = 0; i < kBatch; ++i) {
-    const Real total = at<Real>(b.total, b.total_low, i);
-    const Real result = sum[i] / total;
-    const double size = std::fabs(R::high(result));
-    put(high, low, i, result);
-    error[i] = ((bound[i] + size * b.total_error[i]) / R::high(total) + 4.0 * R::unit * size) * 1.01;
+    const Real total = load_pair(b.total, b.total_low, lane), result = sum / total;
+    const Doubles size = magnitude(result.high);
+    store_pair(high, low, lane, result);
+    store(error + lane, ((bound + size * load(b.total_error + lane)) / total.high + 4.0 * kUnit * size) * 1.01);
   }
 }
 
 void distribute(const SmoothBatch& b, const double* g, double* high, double* low, double* error) {
-  Real share[kBatch];
-  double relative[kBatch];
-  for (Index i = 0; i < kBatch; ++i) {
-    const Real total = at<Real>(b.total, b.total_low, i);
-    share[i] = R::from(g[i], 0.0) / total;
-    relative[i] = b.total_error[i] / R::high(total) + 6.0 * R::unit;
-  }
-  for (Index j = 0; j < b.cells; ++j) {
-    for (Index i = 0; i < kBatch; ++i) {
-      const Index k = j * kBatch + i;
-      const Real result = at<Real>(b.weight, b.weight_low, k) * share[i];
-      put(high, low, k, result);
-      error[k] = std::fabs(R::high(result)) * (b.weight_error[k] + relative[i]) * 1.01;
+  for (Index lane = 0; lane < kSmoothBatch; lane += kWide) {
+    const Real total = load_pair(b.total, b.total_low, lane), share = Real{load(g + lane), Doubles{}} / total;
+    const Doubles relative = load(b.total_error + lane) / total.high + 6.0 * kUnit;
+    for (Index j = 0; j < b.cells; ++j) {
+      const Index k = j * kSmoothBatch + lane;
+      const Real result = load_pair(b.weight, b.weight_low, k) * share;
+      store_pair(high, low, k, result);
+      store(error + k, magnitude(result.high) * (load(b.weight_error + k) + relative) * 1.01);
     }
   }
 }
