@@ -15,13 +15,17 @@ struct ExponentRange {
   std::uint64_t largest = 0;
 };
 
-// What may meet in a cell: term t gives g[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t]. `wide` is
-// g in double; it may be null if no class has more than two terms.
+// The code of a window that does not exist.
+inline constexpr std::uint8_t kNobody = 255;
+
+// What may meet in a cell: term t gives -negated[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t].
+// `wide` is `negated` in double; it may be null if no class has more than two terms. Codes are as the kernels have put
+// them there.
 template <class C>
 struct GatherTerms {
-  const C* g = nullptr;
+  const C* negated = nullptr;
   const double* wide = nullptr;
-  const std::uint8_t* codes = nullptr;
+  const void* codes = nullptr;
   const std::int64_t* places = nullptr;
   const std::uint8_t* ids = nullptr;
   int count = 0;
@@ -40,10 +44,14 @@ struct GatherKernels {
   // between.
   GatherRows<float> f32, f32_odd, f32_wide, f32_wide_odd;
   GatherRows<double> f64;
-  // Copies rows, also in double unless `wide` is null, and widens the range by their values. Up to a vector more may be
-  // written to `wide`.
-  void (*copy_f32)(const float* source, float* target, double* wide, const RowRun& rows, ExponentRange& range);
-  void (*copy_f64)(const double* source, double* target, double* wide, const RowRun& rows, ExponentRange& range);
+  // Rows with their signs changed, also in double unless `wide` is null; widens the range by their values. Up to a
+  // vector more may be written to `wide`.
+  void (*negate_f32)(const float* source, float* target, double* wide, const RowRun& rows, ExponentRange& range);
+  void (*negate_f64)(const double* source, double* target, double* wide, const RowRun& rows, ExponentRange& range);
+  // Codes as they are compared, each of so many bytes, those of kNobody with all bits set.
+  void (*codes_f32)(const std::uint8_t* source, void* target, const RowRun& rows);
+  void (*codes_f64)(const std::uint8_t* source, void* target, const RowRun& rows);
+  int code_bytes_f32, code_bytes_f64;
 };
 
 HALFULP_KERNEL_TABLE(GatherKernels, gather_kernels)

@@ -1,5 +1,6 @@
 // The pullback of hard max over small sliding windows, by cells: a row of cells gathers from the rows of windows that
 // hold it. Cells that are a stride apart stand alike in their windows, so each such class is a vector sum over taps.
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -12,8 +13,7 @@
 namespace halfulp {
 namespace {
 
-constexpr Index kMostTaps = 255;             // a code fits in a byte, and one is left over
-constexpr std::uint8_t kNobody = 255;        // the code of a window that does not exist
+constexpr Index kMostTaps = kNobody;         // a code fits in a byte, and one is left over
 constexpr Index kBandBytes = Index{24} << 10;  // of cells made at once: they and their terms stay in the nearest cache
 
 // How the windows along an axis hold cells. Cell c is in class c % stride and has place c / stride; it is at `offset`
@@ -59,6 +59,7 @@ class Gather final : public GatherEngine {
 
   Gather(const MaxPlan& plan, const PullbackPlane& prototype)
       : kernels_(select_gather_kernels()),
+        code_bytes_(kDouble ? kernels_.code_bytes_f64 : kernels_.code_bytes_f32),
         last_(plan.ndim() - 1),
         lanes_(prototype.lanes),
         columns_(plan.axes.back()),
@@ -199,13 +200,15 @@ class Gather final : public GatherEngine {
     if (items > capacity_) {
       g_.assign(items, C{});
       if (widens()) wide_g_.assign(items, 0.0);
-      codes_.assign(items, kNobody);
+      codes_.assign(items * code_bytes_, kNobody);
       capacity_ = items;
     }
-    std::memset(codes_.data(), kNobody, static_cast<std::size_t>(items));
     const Index top = std::max<Index>(first_row_, 0), bottom = std::min(first_row_ + loaded_rows_, rows_.windows);
     const Index left = std::max<Index>(first_column_, 0), right = std::min(columns_.stop_window(x1), columns_.windows);
-    if (top >= bottom || left >= right) return true;
+    const bool any = top < bottom && left < right;
+    mark_nobody(any ? std::array{pitch_, left - first_column_, right - first_column_} : std::array<Index, 3>{},
+                top - first_row_, bottom - first_row_);
+    if (!any) return true;
     ExponentRange range;
     Index to = (top - first_row_) * pitch_ + (left - first_column_) * lanes_;
     for (const Slice& slice : met_) {
@@ -215,14 +218,30 @@ class Gather final : public GatherEngine {
     return exact(range);
   }
 
+  // Where no window is: everything if windows have moved along their rows, else the rows beside [top, bottom).
+  void mark_nobody(const std::array<Index, 3>& columns, Index top, Index bottom) {
+    if (columns != marked_ || columns[0] == 0) {
+      marked_ = columns;
+      std::fill_n(codes_.data(), capacity_ * code_bytes_, kNobody);
+      return;
+    }
+    const Index row = pitch_ * code_bytes_;
+    for (std::size_t slice = 0; slice < met_.size(); ++slice) {
+      std::uint8_t* const codes = codes_.data() + static_cast<Index>(slice) * loaded_rows_ * row;
+      std::fill_n(codes, top * row, kNobody);
+      std::fill_n(codes + bottom * row, (loaded_rows_ - bottom) * row, kNobody);
+    }
+  }
+
   void load_slice(const Slice& slice, Index row, Index rows, Index column, Index places, Index to,
                   ExponentRange& range) {
     const Index g_step = row_stride(plane_->cotangent), g_stride = plane_->cotangent.strides[last_];
     const Index code_step = row_stride(plane_->winners), code_stride = plane_->winners.strides[last_];
     const char* g = slice.g + row * g_step + column * g_stride;
     const char* codes = slice.codes + row * code_step + column * code_stride;
-    for (Index r = 0; r < rows; ++r)
-      read_row<std::uint8_t>(codes + r * code_step, code_stride, places, codes_.data() + to + r * pitch_);
+    if (code_stride == lanes_) put_codes(codes, to, {rows, places * lanes_, code_step, pitch_});
+    for (Index r = 0; r < rows && code_stride != lanes_; ++r)
+      put_codes(codes + r * code_step, to + r * pitch_, {places, lanes_, code_stride, lanes_});
     if (plane_->stream) {  // what the next band will need, if nothing lies between
       prefetch_bytes(codes + rows * code_step, rows * places * lanes_);
       prefetch_bytes(g + rows * g_step, rows * places * lanes_ * static_cast<Index>(sizeof(T)));
@@ -231,10 +250,10 @@ class Gather final : public GatherEngine {
     if constexpr (std::is_same_v<T, C>) {
       constexpr Index item = sizeof(T);
       if (g_stride == item * lanes_ && g_step % item == 0)
-        return copy(reinterpret_cast<const C*>(g), to, {rows, places * lanes_, g_step / item, pitch_}, range);
+        return negate(reinterpret_cast<const C*>(g), to, {rows, places * lanes_, g_step / item, pitch_}, range);
     }
     for (Index r = 0; r < rows; ++r) read_row<T>(g + r * g_step, g_stride, places, g_.data() + to + r * pitch_);
-    if (most_terms_ > 2) copy(g_.data() + to, to, inside, range);
+    negate(g_.data() + to, to, inside, range);
   }
 
   Index row_stride(const Plane& plane) const noexcept { return last_ > 0 ? plane.strides[last_ - 1] : 0; }
@@ -249,10 +268,14 @@ class Gather final : public GatherEngine {
     for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
   }
 
-  void copy(const C* source, Index to, const RowRun& rows, ExponentRange& range) const {
+  void negate(const C* source, Index to, const RowRun& rows, ExponentRange& range) const {
     double* const wide = widens() ? wide_g_.data() + to : nullptr;
-    if constexpr (kDouble) kernels_.copy_f64(source, g_.data() + to, wide, rows, range);
-    else kernels_.copy_f32(source, g_.data() + to, wide, rows, range);
+    if constexpr (kDouble) kernels_.negate_f64(source, g_.data() + to, wide, rows, range);
+    else kernels_.negate_f32(source, g_.data() + to, wide, rows, range);
+  }
+  void put_codes(const char* source, Index to, const RowRun& rows) const {
+    const auto kernel = kDouble ? kernels_.codes_f64 : kernels_.codes_f32;
+    kernel(reinterpret_cast<const std::uint8_t*>(source), codes_.data() + to * code_bytes_, rows);
   }
   bool widens() const noexcept { return !kDouble && most_terms_ > 2; }
 
@@ -333,6 +356,7 @@ class Gather final : public GatherEngine {
   }
 
   const GatherKernels& kernels_;
+  Index code_bytes_;
   int last_;
   Index lanes_;
   AxisTaps columns_, rows_;
@@ -348,6 +372,7 @@ class Gather final : public GatherEngine {
   RowBuffer<C> g_;
   RowBuffer<double> wide_g_;
   RowBuffer<std::uint8_t> codes_;
+  std::array<Index, 3> marked_{};  // the pitch of codes_, and the windows in its rows
   RowBuffer<C> sums_;
   RowBuffer<T> narrowed_;
   std::vector<GatherTerms<C>> ways_;

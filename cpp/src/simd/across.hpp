@@ -53,6 +53,51 @@ inline bool any_nan(const Vector<T>& v) {
 #endif
 }
 
+// Whether any lane of floats was NaN: one comparison shows it of two vectors. Compilers collect lanes of 64 bits one by
+// one where there are no instructions for them.
+template <class V>
+class NanLanes {
+ public:
+  void see(const V& a, const V& b) {
+#if defined(HALFULP_X86)
+    constexpr bool single = sizeof(lane_type<V>) == 4;
+#if defined(HALFULP_MASKS)
+    if constexpr (sizeof(V) == 64 && single)
+      seen_ |= _mm512_cmp_ps_mask(reinterpret<__m512>(a), reinterpret<__m512>(b), _CMP_UNORD_Q);
+    else if constexpr (sizeof(V) == 64)
+      seen_ |= _mm512_cmp_pd_mask(reinterpret<__m512d>(a), reinterpret<__m512d>(b), _CMP_UNORD_Q);
+#elif defined(HALFULP_ISA_avx2)
+    if constexpr (sizeof(V) == 32 && single)
+      join(_mm256_cmp_ps(reinterpret<__m256>(a), reinterpret<__m256>(b), _CMP_UNORD_Q));
+    else if constexpr (sizeof(V) == 32)
+      join(_mm256_cmp_pd(reinterpret<__m256d>(a), reinterpret<__m256d>(b), _CMP_UNORD_Q));
+#endif
+    if constexpr (sizeof(V) == 16 && single) join(_mm_cmpunord_ps(reinterpret<__m128>(a), reinterpret<__m128>(b)));
+    else if constexpr (sizeof(V) == 16) join(_mm_cmpunord_pd(reinterpret<__m128d>(a), reinterpret<__m128d>(b)));
+#else
+    seen_ |= reinterpret<Seen>((a != a) | (b != b));
+#endif
+  }
+  bool any() const {
+    std::uint32_t words[sizeof seen_ / 4], joined = 0;
+    std::memcpy(words, &seen_, sizeof seen_);
+    for (const std::uint32_t word : words) joined |= word;
+    return joined != 0;
+  }
+
+ private:
+#if defined(HALFULP_MASKS)
+  using Seen = std::conditional_t<sizeof(V) == 64, std::uint32_t, Vector<std::int32_t, sizeof(V)>>;
+#else
+  using Seen = Vector<std::int32_t, sizeof(V)>;
+#endif
+  template <class M>
+  void join(const M& mask) {
+    seen_ |= reinterpret<Seen>(mask);
+  }
+  Seen seen_{};
+};
+
 template <class T>
 inline Vector<T> smaller_signed(const Vector<T>& a, const Vector<T>& b) {
 #if defined(HALFULP_MASKS)

@@ -11,25 +11,33 @@ namespace halfulp::HALFULP_ISA_NAMESPACE {
 
 template <class C>
 using Lanes = std::conditional_t<sizeof(C) == 4, __mmask16, __mmask8>;
-
-// The lanes of a vector of C whose bytes equal `value`.
+// Small numbers that choose lanes: bytes where a comparison of bytes gives a mask, else as wide as the lanes.
 template <class C>
-inline Lanes<C> lanes_equal(const std::uint8_t* bytes, std::uint8_t value) {
+using LaneNumber = std::uint8_t;
+
+// The lanes of a vector of C where `numbers` has this one.
+template <class C>
+inline Lanes<C> lanes_equal(const std::uint8_t* numbers, std::uint8_t wanted) {
   __m128i loaded;
-  if constexpr (sizeof(C) == 4) loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
-  else loaded = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
-  return static_cast<Lanes<C>>(_mm_cmpeq_epi8_mask(loaded, _mm_set1_epi8(static_cast<char>(value))));
+  if constexpr (sizeof(C) == 4) loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
+  else loaded = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(numbers));
+  return static_cast<Lanes<C>>(_mm_cmpeq_epi8_mask(loaded, _mm_set1_epi8(static_cast<char>(wanted))));
 }
-inline Vector<float> pick(__mmask16 mask, const Vector<float>& yes, const Vector<float>& no) {
-  return reinterpret<Vector<float>>(_mm512_mask_mov_ps(reinterpret<__m512>(no), mask, reinterpret<__m512>(yes)));
+// x in the chosen lanes, +0 in the others.
+inline Vector<float> chosen(__mmask16 mask, const Vector<float>& x) {
+  return reinterpret<Vector<float>>(_mm512_maskz_mov_ps(mask, reinterpret<__m512>(x)));
 }
-inline Vector<double> pick(__mmask8 mask, const Vector<double>& yes, const Vector<double>& no) {
-  return reinterpret<Vector<double>>(_mm512_mask_mov_pd(reinterpret<__m512d>(no), mask, reinterpret<__m512d>(yes)));
+inline Vector<double> chosen(__mmask8 mask, const Vector<double>& x) {
+  return reinterpret<Vector<double>>(_mm512_maskz_mov_pd(mask, reinterpret<__m512d>(x)));
 }
-// sum + x in the chosen lanes.
-inline Vector<double> add_where(__mmask8 mask, const Vector<double>& sum, const Vector<double>& x) {
+// sum - x in the chosen lanes.
+inline Vector<float> subtract_where(__mmask16 mask, const Vector<float>& sum, const Vector<float>& x) {
+  const auto s = reinterpret<__m512>(sum);
+  return reinterpret<Vector<float>>(_mm512_mask_sub_ps(s, mask, s, reinterpret<__m512>(x)));
+}
+inline Vector<double> subtract_where(__mmask8 mask, const Vector<double>& sum, const Vector<double>& x) {
   const auto s = reinterpret<__m512d>(sum);
-  return reinterpret<Vector<double>>(_mm512_mask_add_pd(s, mask, s, reinterpret<__m512d>(x)));
+  return reinterpret<Vector<double>>(_mm512_mask_sub_pd(s, mask, s, reinterpret<__m512d>(x)));
 }
 inline Lanes<float> either(Lanes<float> a, Lanes<float> b) { return static_cast<__mmask16>(a | b); }
 inline Lanes<double> either(Lanes<double> a, Lanes<double> b) { return static_cast<__mmask8>(a | b); }
@@ -41,42 +49,20 @@ inline __mmask8 upper(__mmask16 mask) { return static_cast<__mmask8>(mask >> 8);
 
 template <class C>
 using Lanes = Vector<int_like<C>>;
+template <class C>
+using LaneNumber = int_like<C>;
 
 template <class C>
-inline Lanes<C> lanes_equal(const std::uint8_t* bytes, std::uint8_t value) {
-#if defined(HALFULP_X86)
-  // Bytes are compared, and their masks widened.
-  const __m128i wanted = _mm_set1_epi8(static_cast<char>(value));
-  __m128i loaded;
-  if constexpr (kLanes<C> == 8) {
-    loaded = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes));
-  } else {
-    int word = 0;
-    std::memcpy(&word, bytes, kLanes<C>);
-    loaded = _mm_cvtsi32_si128(word);
-  }
-  const __m128i equal = _mm_cmpeq_epi8(loaded, wanted);
-#if defined(HALFULP_AVX2)
-  if constexpr (sizeof(C) == 4) return reinterpret<Lanes<C>>(_mm256_cvtepi8_epi32(equal));
-  else return reinterpret<Lanes<C>>(_mm256_cvtepi8_epi64(equal));
-#else
-  __m128i wide = _mm_unpacklo_epi8(equal, equal);
-  wide = _mm_unpacklo_epi16(wide, wide);
-  if constexpr (sizeof(C) == 8) wide = _mm_unpacklo_epi32(wide, wide);
-  return reinterpret<Lanes<C>>(wide);
-#endif
-#else
-  Vector<std::uint8_t, kLanes<C>> loaded;
-  std::memcpy(&loaded, bytes, sizeof loaded);
-  return __builtin_convertvector(loaded, Lanes<C>) == splat(static_cast<int_like<C>>(value));
-#endif
+inline Lanes<C> lanes_equal(const LaneNumber<C>* numbers, LaneNumber<C> wanted) {
+  return load(numbers) == splat(wanted);
 }
 template <class M, class V>
-inline V pick(const M& mask, const V& yes, const V& no) {
-  return select(mask, yes, no);
+inline V chosen(const M& mask, const V& x) {
+  return reinterpret<V>(mask & reinterpret<M>(x));
 }
-inline Vector<double> add_where(const Lanes<double>& mask, const Vector<double>& sum, const Vector<double>& x) {
-  return sum + select(mask, x, -splat(0.0));  // adding -0 changes nothing
+template <class M, class V>
+inline V subtract_where(const M& mask, const V& sum, const V& x) {
+  return sum - chosen(mask, x);  // to subtract +0 changes nothing
 }
 template <class M>
 inline M either(const M& a, const M& b) {

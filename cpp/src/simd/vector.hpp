@@ -302,7 +302,16 @@ inline auto narrow_to_bytes(const V& v) {
 // As many bytes as a vector has lanes, as these unsigned integers.
 template <class U>
 inline Vector<U> widen_bytes(const std::uint8_t* source) {
-#if defined(HALFULP_ISA_avx2)
+#if defined(HALFULP_MASKS)
+  if constexpr (sizeof(U) == 4) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
+    return reinterpret<Vector<U>>(_mm512_maskz_cvtepu8_epi32(0xffff, bytes));
+  }
+  if constexpr (sizeof(U) == 8) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(source));
+    return reinterpret<Vector<U>>(_mm512_maskz_cvtepu8_epi64(0xff, bytes));
+  }
+#elif defined(HALFULP_ISA_avx2)
   if constexpr (sizeof(U) == 4)
     return reinterpret<Vector<U>>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
   if constexpr (sizeof(U) == 8) {

@@ -128,12 +128,21 @@ void check_maxima() {
 
 template <class C>
 void check_masks() {
-  std::vector<std::uint8_t> bytes;
-  for (int i = 0; i < kLanes<C>; ++i) bytes.push_back(i % 3 == 0 ? 200 : 7);
-  const auto mask = lanes_equal<C>(bytes.data(), 200);
+  std::vector<LaneNumber<C>> numbers;
+  for (int i = 0; i < kLanes<C>; ++i) numbers.push_back(i % 3 == 0 ? 200 : 7);
+  const auto mask = lanes_equal<C>(numbers.data(), 200);
   const auto v = load(items<C>(kLanes<C>).data());
-  CHECK(holds(pick(mask, v, splat(C(1))),
-              lanes<C, kVectorBytes>([](int i) { return i % 3 == 0 ? item<C>(i) : C(1); })));
+  const auto where = [](auto yes, auto no) {
+    return lanes<C, kVectorBytes>([=](int i) { return i % 3 == 0 ? yes(i) : no(i); });
+  };
+  const auto zero = [](int) { return C(0); };
+  CHECK(holds(chosen(mask, v), where([](int i) { return item<C>(i); }, zero)));
+  CHECK(holds(subtract_where(mask, -splat(C(0)), -splat(C(1))),
+              where([](int) { return C(1); }, [](int) { return C(-0.0); })));
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < kLanes<C>; ++i) bytes.push_back(static_cast<std::uint8_t>(255 - i));
+  using U = std::make_unsigned_t<int_like<C>>;
+  CHECK(holds(widen_bytes<U>(bytes.data()), lanes<U, kVectorBytes>([](int i) { return static_cast<U>(255 - i); })));
 }
 
 void check_halves_of_floats() {
@@ -142,13 +151,13 @@ void check_halves_of_floats() {
   CHECK(holds(widen_low(v), lanes<double, kVectorBytes>([](int i) { return item<float>(i); })));
   CHECK(holds(widen_high(v), lanes<double, kVectorBytes>([](int i) { return item<float>(i + half); })));
   CHECK(holds(narrow(widen_low(v), widen_high(v)), items<float>(kLanes<float>)));
-  std::vector<std::uint8_t> bytes;
-  for (int i = 0; i < kLanes<float>; ++i) bytes.push_back(static_cast<std::uint8_t>(i % 3));
-  const auto mask = lanes_equal<float>(bytes.data(), 2);
-  const auto one = splat(1.0), minus_zero = -splat(0.0);
+  std::vector<LaneNumber<float>> numbers;
+  for (int i = 0; i < kLanes<float>; ++i) numbers.push_back(i % 3);
+  const auto mask = lanes_equal<float>(numbers.data(), 2);
+  const auto minus_one = -splat(1.0), minus_zero = -splat(0.0);
   const auto sum_at = [](int i) { return i % 3 == 2 ? 1.0 : -0.0; };
-  CHECK(holds(add_where(lower(mask), minus_zero, one), lanes<double, kVectorBytes>(sum_at)));
-  CHECK(holds(add_where(upper(mask), minus_zero, one),
+  CHECK(holds(subtract_where(lower(mask), minus_zero, minus_one), lanes<double, kVectorBytes>(sum_at)));
+  CHECK(holds(subtract_where(upper(mask), minus_zero, minus_one),
               lanes<double, kVectorBytes>([&](int i) { return sum_at(i + half); })));
 }
 

@@ -102,6 +102,7 @@ class Columns {
   // The maxima of columns from `cell` on; the first Watched taps are looked at. `number` is that of the vector.
   template <int Watched>
   V at(int64_t cell, int number, RangeOf<C, Kind>& range) const {
+    if constexpr (Taps == 1) prefetch(taps_[0] + cell);  // nobody asks for single rows early
     return maxima<Watched>(range, number, [&](const C* row) { return load(row + cell); });
   }
   // Asks for the cells that lie `beyond` what the taps from `tap` on read.
@@ -135,13 +136,6 @@ class Columns {
   const C* taps_[Taps > 0 ? Taps : 1];
   CellChange<C, Kind> change_;
 };
-
-// The last lanes of a, and of b the last one.
-template <class V, int... I>
-inline V with_last_of(const V& a, const V& b, std::integer_sequence<int, I...>) {
-  constexpr int n = sizeof...(I);
-  return __builtin_shufflevector(a, b, (I + 1 < n ? I : n + I)...);
-}
 
 // Rows [first, stop) of outputs. The inner ones go in vectors, the last of which overlaps its neighbour.
 template <class C, int Stride, int Count, Change Kind, int Taps, int Watched>
@@ -215,12 +209,16 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
   seen.join(range);
 }
 
-// Windows as high as they are wide have code of their own, but for rows at the ends.
+// Windows of one row and those as high as they are wide have code of their own, but for rows at the ends.
 template <class C, int Stride, int Count, Change Kind>
 Contents columns_of(const void* const* taps, int count, void* out, const WindowRun& given) {
   const WindowRun run = given;
   RangeOf<C, Kind> range;
   C* const target = static_cast<C*>(out);
+  if (count == 1) {
+    column_rows<C, Stride, Count, Kind, 1, 1>(taps, count, target, run, 0, run.rows, range);
+    return range.found(run.infinity);
+  }
   // The taps that the next row has as well need not be looked at.
   constexpr bool watches = !std::is_same_v<decltype(range), NoRange<C>> && Stride < Count;
   int64_t first = count == Count ? run.rows : 0;

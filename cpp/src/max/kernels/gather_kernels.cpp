@@ -1,4 +1,6 @@
 // Rows of hard max's pullback: sums of the cotangents that a cell has won.
+#include <algorithm>
+
 #include "max/gather_kernels.hpp"
 #include "simd/masks.hpp"
 #include "simd/stream.hpp"
@@ -22,13 +24,13 @@ inline Vector<double> to_odd(const Vector<double>& x) {
   return reinterpret<Vector<double>>((bits & ~lost) | (((bits & lost) + lost) & (lost + 1)));
 }
 
-// A sum starts with -0, which changes nothing, and so does an absent term. Terms are at `place` of g and of g in
-// double.
+// A sum starts with -0, which changes nothing. Terms have their signs changed and are subtracted: an absent one is +0,
+// which one instruction makes of it, and changes nothing either.
 template <class C>
 class ShortSum {  // of at most two terms
  public:
   void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
-    sum_ += pick(mine, load(terms.g + place), -splat(C{}));
+    sum_ = subtract_where(mine, sum_, load(terms.negated + place));
   }
   Vector<C> rounded() const { return sum_; }
 
@@ -47,7 +49,7 @@ class TwoDoubles {
     low_ = select(error != Vector<double>{}, low_ + error, low_);
     high_ = sum;
   }
-  void add(const Lanes<double>& mine, const double* x) { add(pick(mine, load(x), -splat(0.0))); }
+  void subtract(const Lanes<double>& mine, const double* x) { add(-chosen(mine, load(x))); }
   Vector<double> nearest() const { return high_ + low_; }
   // The last bit set if anything is lost: of the two neighbours of a sum that is no double, the odd one.
   Vector<double> odd() const {
@@ -66,9 +68,7 @@ class TwoDoubles {
 
 class OneDouble {
  public:
-  void add(const Lanes<double>& mine, const double* x) {
-    sum_ = add_where(mine, sum_, load(x));
-  }
+  void subtract(const Lanes<double>& mine, const double* x) { sum_ = subtract_where(mine, sum_, load(x)); }
   Vector<double> odd() const { return sum_; }
 
  private:
@@ -79,8 +79,8 @@ template <class C, Long Way>
 class LongSum {  // of floats, exact in one or two doubles
  public:
   void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
-    low_.add(lower(mine), terms.wide + place);
-    high_.add(upper(mine), terms.wide + place + kLanes<double>);
+    low_.subtract(lower(mine), terms.wide + place);
+    high_.subtract(upper(mine), terms.wide + place + kLanes<double>);
   }
   Vector<C> rounded() const {
     const Vector<double> low = low_.odd(), high = high_.odd();
@@ -95,7 +95,7 @@ template <Long Way>
 class LongSum<double, Way> {
  public:
   void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t place) {
-    sum_.add(mine, terms.g + place);
+    sum_.subtract(mine, terms.negated + place);
   }
   Vector<double> rounded() const { return sum_.nearest(); }
 
@@ -128,11 +128,12 @@ class Sums {
     Sum sum;
     for (int t = 0; t < (Count > 0 ? Count : terms_.count); ++t) {
       const int64_t place = i + (Count > 0 ? places_[t] : terms_.places[t]);
-      const Lanes<C> mine = lanes_equal<C>(terms_.codes + place, Count > 0 ? ids_[t] : terms_.ids[t]);
+      const Lanes<C> mine = lanes_equal<C>(static_cast<const LaneNumber<C>*>(terms_.codes) + place,
+                                           LaneNumber<C>{Count > 0 ? ids_[t] : terms_.ids[t]});
       any = either(any, mine);
       sum.add(mine, terms_, place);
     }
-    return pick(any, sum.rounded(), Vector<C>{});
+    return chosen(any, sum.rounded());
   }
 
   GatherTerms<C> terms_;
@@ -285,7 +286,7 @@ class RangeWatch {
 };
 
 template <class C>
-void copy(const C* source, C* target, double* wide, const RowRun& rows, ExponentRange& range) {
+void negate(const C* source, C* target, double* wide, const RowRun& rows, ExponentRange& range) {
   RangeWatch<C> watch;
   const auto see = [&](const Vector<C>& v, int64_t at) {
     watch.see(v);
@@ -300,16 +301,35 @@ void copy(const C* source, C* target, double* wide, const RowRun& rows, Exponent
     const int64_t to = r * rows.to_step;
     int64_t i = 0;
     for (; i + kLanes<C> <= rows.items; i += kLanes<C>) {
-      const Vector<C> v = load(from + i);
+      const Vector<C> v = -load(from + i);
       see(v, to + i);
       store(target + to + i, v);
     }
     if (i == rows.items) continue;
-    const Vector<C> rest = load_first(from + i, rows.items - i);
+    const Vector<C> rest = -load_first(from + i, rows.items - i);
     see(rest, to + i);
     store_first<C>(target + to + i, rest, rows.items - i);
   }
   watch.note(range);
+}
+
+template <class C>
+void put_codes(const uint8_t* source, void* target, const RowRun& rows) {
+  using Number = LaneNumber<C>;
+  constexpr int64_t wide = kLanes<C>;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const uint8_t* const from = source + r * rows.from_step;
+    Number* const to = static_cast<Number*>(target) + r * rows.to_step;
+    if (sizeof(Number) == 1 || rows.items < wide) {
+      std::copy_n(from, rows.items, to);
+      continue;
+    }
+    for (int64_t next = 0; next < rows.items; next += wide) {  // the last one overlaps its neighbour
+      const int64_t i = next + wide > rows.items ? rows.items - wide : next;
+      if constexpr (sizeof(Number) > 1)
+        store(to + i, reinterpret<Vector<Number>>(widen_bytes<std::make_unsigned_t<Number>>(from + i)));
+    }
+  }
 }
 
 }  // namespace
@@ -320,8 +340,12 @@ const GatherKernels& gather_kernels() {
                                        gather<float, Long::wide_nearest>,
                                        gather<float, Long::wide_odd>,
                                        gather<double, Long::wide_nearest>,
-                                       copy<float>,
-                                       copy<double>};
+                                       negate<float>,
+                                       negate<double>,
+                                       put_codes<float>,
+                                       put_codes<double>,
+                                       sizeof(LaneNumber<float>),
+                                       sizeof(LaneNumber<double>)};
   return table;
 }
 

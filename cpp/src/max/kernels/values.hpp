@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "max/max_kernels.hpp"
+#include "simd/across.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/vector.hpp"
 
@@ -85,29 +86,19 @@ class NanWatch {
   void see(const V& v) { see(v, v); }
   void see(const V& a, const V& b) {
     if constexpr (std::is_floating_point_v<C>) {
-      nan_ |= reinterpret<Mask>((a != a) | (b != b));
-      if constexpr (Infinities) {  // their difference is not zero
-        const V zero{};
-        infinite_ |= reinterpret<Mask>(((a - a) != zero) | ((b - b) != zero));
-      }
+      nan_.see(a, b);
+      if constexpr (Infinities) infinite_.see(a - a, b - b);  // NaN of an infinity
     }
   }
   void see_one(C x) { nan_one_ |= x != x; }
   Contents found() const {
     if constexpr (!std::is_floating_point_v<C>) return Contents::finite;
-    if (nan_one_ || any(nan_)) return Contents::nan;
-    return Infinities && any(infinite_) ? Contents::infinite : Contents::finite;
+    if (nan_one_ || nan_.any()) return Contents::nan;
+    return Infinities && infinite_.any() ? Contents::infinite : Contents::finite;
   }
 
  private:
-  using Mask = Vector<int_like<C>, Bytes>;
-  static bool any(const Mask& mask) {
-    int_like<C> lanes[kLanes<C, Bytes>], joined = 0;
-    store(lanes, mask);
-    for (const auto lane : lanes) joined |= lane;
-    return joined != 0;
-  }
-  Mask nan_{}, infinite_{};
+  NanLanes<V> nan_, infinite_;
   bool nan_one_ = false;
 };
 
@@ -145,7 +136,7 @@ class KeyWatch {
 };
 
 // Rows are read once, in order: what comes this much later is asked for now.
-constexpr int64_t kPrefetchBytes = 2048;
+constexpr int64_t kPrefetchBytes = 6144;
 template <class C>
 inline void prefetch(const C* source) {
   prefetch_line(reinterpret_cast<const char*>(source) + kPrefetchBytes);

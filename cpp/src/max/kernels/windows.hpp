@@ -3,6 +3,7 @@
 #pragma once
 
 #include "max/kernels/values.hpp"
+#include "simd/across.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -87,97 +88,120 @@ struct Inner {
   }
 };
 
-// The windows of neighbouring outputs in vectors of `Bytes`. P: a tangent, the number of the tap, or Nothing.
+// The last lanes of a, and of b the last one.
+template <class V, int... I>
+inline V with_last_of(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I + 1 < n ? I : n + I)...);
+}
+
+// The windows of neighbouring outputs in vectors of `Bytes`, from blocks of Stride cells for each output: the last ones
+// of its window. The cells before them come from the block before, so that every cell is read once, and where rows are
+// aligned so are the blocks. P: a tangent, the number of the tap, or Nothing.
 template <class C, class P, int Stride, int Count, Change Kind, int Bytes>
 class WindowFold {
  public:
   static constexpr bool kTangents = std::is_floating_point_v<P>, kPaired = !std::is_same_v<P, Nothing>;
   static constexpr int kWide = kLanes<C, Bytes>;
+  static constexpr int64_t kBack = Count - Stride;  // cells of a window before its block
   using V = Vector<C, Bytes>;
   using Payload = Vector<std::conditional_t<kPaired, P, C>, Bytes>;
 
   explicit WindowFold(const WindowRun& run) : change_(run) {}
 
-  // Outputs whose first window starts at `cells`; reads no cell beyond the last window. The next vector looks at the
-  // last cells.
-  void vector(const C* cells, const P* tangents, C* out, P* payloads) {
-    std::conditional_t<kPaired, Phases<Payload, P>, Nothing> payload;
-    Phases<V, C> x;
-    x.load(cells);
-    watch_.see(x.low, Stride == 2 ? x.high : x.low);
-    if constexpr (kTangents) payload.load(tangents);
-    V best = change_(x.template tap<0>(cells));
-    Payload pair{};
-    if constexpr (kTangents) pair = payload.template tap<0>(tangents);
-    join<1>(x, cells, payload, tangents, best, pair);
-    if constexpr (Count == 3) join<2>(x, cells, payload, tangents, best, pair);
-    best = change_.restored(best);
-    store(out, Stride == 2 ? in_order(best) : best);
-    if constexpr (kPaired) store(payloads, Stride == 2 ? in_order(pair) : pair);
+  // The next vector's blocks begin with this cell of a row.
+  void start(const C* row, const P* tangents, int64_t cell) {
+    const V before = cells_before(row, cell, lowest_value<C>());
+    watch_.see(before);
+    previous_ = change_(before);
+    if constexpr (kTangents) previous_pairs_ = cells_before(tangents, cell, P{});
   }
 
-  // For the last vector of a row.
-  void see_last(const C* cells) { watch_.see(load<C, Bytes>(cells + Stride * (kWide - 1) + Count - kWide)); }
+  // Outputs whose blocks begin at `cells`. A cell before the row counts as the lowest value.
+  void vector(const C* cells, const P* tangents, C* out, P* payloads) {
+    V tap[Count];
+    Payload pairs[Count];
+    taps(cells, previous_, tap, [&](const V& v) { return change_(v); },
+         [&](const V& low, const V& high) { watch_.see(low, high); });
+    if constexpr (kTangents)
+      taps(tangents, previous_pairs_, pairs, [](const Payload& v) { return v; }, [](const Payload&, const Payload&) {});
+    V best = tap[0];
+    Payload pair = kTangents ? pairs[0] : Payload{};
+    for (int t = 1; t < Count; ++t) {
+      if constexpr (kPaired) {
+        const auto mask = takes_over<C, MaxRule::clean>(tap[t], best);
+        pair = select(mask, kTangents ? pairs[t] : splat<P, Bytes>(static_cast<P>(t)), pair);
+      }
+      best = winner<C, MaxRule::clean>(best, tap[t]);
+    }
+    store(out, change_.restored(best));
+    if constexpr (kPaired) store(payloads, pair);
+  }
 
   // One output, cut where its window meets padding; `first` is its first cell.
   void one(const C* row, const P* tangents, int64_t first, int64_t cells, C* out, P* payload) {
+    int64_t tap = first < 0 ? -first : 0;
+    const int64_t stop = cells - first < Count ? cells - first : Count;
+    const bool any = tap < stop;
     C best = lowest_value<C>();
-    int64_t tap = 0;
-    bool any = false;
-    for (int64_t t = 0; t < Count; ++t) {
-      if (first + t < 0 || first + t >= cells) continue;
+    for (int64_t t = any ? tap : Count; t < stop; ++t) {
       const C cell = row[first + t], x = change_.one(cell);
       watch_.see_one(cell);
-      if (any && !takes_over_one<C, MaxRule::clean>(x, best)) continue;
-      best = x;
-      tap = t;
-      any = true;
+      const bool wins = x > best;  // the first may equal the lowest value: `tap` is its number already
+      best = wins ? x : best;
+      tap = wins ? t : tap;
     }
     *out = change_.restored_one(best);
     if constexpr (kTangents) *payload = any ? tangents[first + tap] : P{};
-    else if constexpr (kPaired) *payload = static_cast<P>(tap);
+    else if constexpr (kPaired) *payload = static_cast<P>(any ? tap : 0);
   }
 
   Contents found() const { return watch_.found(); }
 
  private:
-  // The vectors that taps are taken from, those of two neighbouring outputs `Stride` items apart.
-  template <class W, class T>
-  struct Phases {
-    W low, high;
-    void load(const T* items) {
-      low = HALFULP_ISA_NAMESPACE::load<T, Bytes>(items);
-      if constexpr (Stride == 2) high = HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + kWide);
-    }
-    W later_high(const T* items) const { return HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + 1 + kWide); }
-    template <int Tap>
-    W tap(const T* items) const {
-      if constexpr (Stride == 1) return Tap == 0 ? low : HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + Tap);
-      else if constexpr (Tap < 2) return phase_of_two<Tap>(low, high);
-      else return phase_of_two<1>(HALFULP_ISA_NAMESPACE::load<T, Bytes>(items + 1), later_high(items));
-    }
-  };
+  // Vectors whose last lanes are the cells before this one.
+  template <class T>
+  static Vector<T, Bytes> cells_before(const T* row, int64_t cell, T padding) {
+    const auto at = [&](int64_t back) { return splat<T, Bytes>(cell >= back ? row[cell - back] : padding); };
+    if constexpr (kBack == 0) return Vector<T, Bytes>{};
+    else if constexpr (kBack == 1) return at(1);
+    else return with_last_of(at(2), at(1), lane_sequence<Vector<T, Bytes>>{});
+  }
 
-  template <int Tap, class X, class Y>
-  void join(const X& cells, const C* at, const Y& payload, const P* tangents, V& best, Payload& pair) {
-    const V x = change_(cells.template tap<Tap>(at));
-    if constexpr (kPaired) {
-      const auto mask = takes_over<C, MaxRule::clean>(x, best);
-      if constexpr (kTangents) pair = select(mask, payload.template tap<Tap>(tangents), pair);
-      else pair = select(mask, splat<P, Bytes>(static_cast<P>(Tap)), pair);
+  template <class T, class W, class Changed, class See>
+  static void taps(const T* items, W& previous, W (&tap)[Count], Changed&& changed, See&& see) {
+    const W low = load<T, Bytes>(items);
+    W last;
+    if constexpr (Stride == 1) {
+      see(low, low);
+      last = changed(low);
+    } else {
+      const W high = load<T, Bytes>(items + kWide), a = changed(low), b = changed(high);
+      see(low, high);
+      tap[Count - 2] = in_order(phase_of_two<0>(a, b));
+      last = in_order(phase_of_two<1>(a, b));
     }
-    best = winner<C, MaxRule::clean>(best, x);
+    tap[Count - 1] = last;
+    if constexpr (kBack > 0) tap[Count - 1 - Stride] = shifted_in<1>(previous, last);
+    if constexpr (kBack > 1) tap[0] = shifted_in<2>(previous, last);
+    previous = last;
   }
 
   CellChange<C, Kind> change_;
   NanWatch<C, Bytes> watch_;
+  V previous_{};
+  Payload previous_pairs_{};
 };
 
 template <class C, class P, int Stride, int Count, Change Kind, int Bytes>
 Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, const WindowRun& run, Inner inner) {
   using Fold = WindowFold<C, P, Stride, Count, Kind, Bytes>;
   constexpr int64_t wide = Fold::kWide;
-  if (inner.end - inner.begin < wide) inner.end = inner.begin;  // too few for vectors
+  const auto block = [&](int64_t o) { return Stride * o - run.before + Fold::kBack; };
+  const int64_t begin = block(0) < 0 ? inner.begin : 0;  // outputs before inner.begin are made again
+  const bool fits = inner.end > inner.begin && inner.end - begin >= wide;
+  if (!fits) inner.end = inner.begin;
+  const int64_t end = fits ? inner.end : begin;  // of the vectors
   Fold fold(run);
   for (int64_t r = 0; r < run.rows; ++r) {
     const C* const row = source + r * run.from_step;
@@ -189,12 +213,13 @@ Contents fold_rows(const C* source, const P* tangents, C* out, P* payloads, cons
     };
     prefetch_row(row, run.cells);
     if constexpr (Fold::kTangents) prefetch_row(beside, run.cells);
-    for (int64_t next = inner.begin; next < inner.end; next += wide) {  // the last one overlaps its neighbour
-      const int64_t o = next + wide > inner.end ? inner.end - wide : next, first = Stride * o - run.before;
-      fold.vector(row + first, Fold::kTangents ? beside + first : nullptr, target + o,
-                  Fold::kPaired ? payload + o : nullptr);
+    for (int64_t o = begin; o < end;) {  // whole vectors, then one that ends at the last window
+      if (o + wide > end) o = end - wide;
+      fold.start(row, beside, block(o));
+      for (; o + wide <= end; o += wide)
+        fold.vector(row + block(o), Fold::kTangents ? beside + block(o) : nullptr, target + o,
+                    Fold::kPaired ? payload + o : nullptr);
     }
-    if (inner.end > inner.begin) fold.see_last(row + Stride * (inner.end - wide) - run.before);
     for (int64_t o = inner.begin > 0 ? 0 : inner.end; o < run.outputs; o = o + 1 == inner.begin ? inner.end : o + 1)
       one(o);
   }
