@@ -131,8 +131,11 @@ class Tile {
   template <class Read>
   void finish(Index j, const Read& read, const Sums& s) {
     RowForm forms[kWide];
+    double logarithms[kWide]{};
+    if constexpr (kind == Kind::log_value)
+      for (int lane = 0; lane < kWide; ++lane) logarithms[lane] = log_one_plus(s.rest[lane]);
     for (int lane = 0; lane < read.count(); ++lane)
-      forms[lane] = row_form<kind>(RowSums{s.top[lane], s.least[lane], s.total[lane], s.rest[lane], s.product[lane],
+      forms[lane] = row_form<kind>(RowSums{s.top[lane], s.least[lane], s.total[lane], logarithms[lane], s.product[lane],
                                            s.size[lane] * (1 + 0x1p-20)},
                                    p_.length);
     outputs(j, read, VectorForm(forms), forms, s.least);
