@@ -198,7 +198,9 @@ struct RowBound {
 // Both ends of derivatives, with the bound of a row.
 template <Kind kind>
 struct DerivativeEnds {
-  Doubles factor, low, high;
+  Doubles factor{}, low{}, high{};
+  DerivativeEnds() = default;
+  DerivativeEnds(const Doubles& a, const Doubles& b, const Doubles& c) : factor(a), low(b), high(c) {}
   explicit DerivativeEnds(const RowBound<kind>& b) : factor(splat(b.factor)), low(splat(b.low)), high(splat(b.high)) {}
   HALFULP_ALWAYS_INLINE Interval operator()(const Doubles& e, const Doubles& t) const {
     if constexpr (kind == Kind::derivative)
