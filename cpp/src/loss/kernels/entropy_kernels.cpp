@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "softmax/kernels/rows.hpp"
+#include "softmax/kernels/row_groups.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {

@@ -312,10 +312,12 @@ class Tile {
     for (int k = 0; k < count; ++k)
       ends_of[k] = {load(bounds.factor + k * kWide), load(bounds.low + k * kWide), load(bounds.high + k * kWide)};
     Ends<float> ends;
-    for (; at < stop; ++at)
+    for (; at < stop; ++at) {
+      const Index cell = first_ + at * step_;
+      const double* const e = e_ + at * kSoftmaxColumns;
       for (int k = 0; k < count; ++k)
-        columns.put(ends, out_ + first_ + at * step_, k,
-                    ends_of[k](load(e_ + at * kSoftmaxColumns + k * kWide), columns.cells(t_ + first_ + at * step_, k)));
+        columns.put(ends, out_ + cell, k, ends_of[k](load(e + k * kWide), columns.cells(t_ + cell, k)));
+    }
     return !ends.differ();
   }
 
