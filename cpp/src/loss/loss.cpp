@@ -87,20 +87,23 @@ std::vector<Index> squares(const SquareProblem& problem) {
 std::vector<Index> cross_entropy(const EntropyProblem& problem) {
   if (problem.rows * problem.classes == 0) return {};
   const EntropyKernels& kernels = select_entropy_kernels();
-  const auto room = static_cast<std::size_t>(kEntropyScratch * problem.classes + 64);
+  const auto room = static_cast<std::size_t>(entropy_scratch(problem.classes));
   if (problem.work == EntropyWork::cotangent)
     return in_parallel(problem.rows, problem.classes, [&](Index begin, Index end, const LossReport& report) {
       std::vector<double> scratch(room);
-      for (Index row = begin; row < end; ++row) kernels.spread(problem, row, scratch.data(), report);
+      kernels.spread(problem, begin, end, scratch.data(), report);
     });
   const bool quick = problem.dtype != DType::f64;
   if (problem.by_row)
     return in_parallel(problem.rows, problem.classes, [&](Index begin, Index end, const LossReport& report) {
       std::vector<double> scratch(room);
+      std::vector<Enclosed> found(static_cast<std::size_t>(end - begin));
+      if (quick) kernels.rows(problem, begin, end, scratch.data(), false, found.data());
       for (Index row = begin; row < end; ++row) {
-        if (quick && kernels.finish(problem, row, kernels.row(problem, row, scratch.data(), false))) continue;
-        if (!kernels.finish(problem, row, kernels.row(problem, row, scratch.data(), true)))
-          report.add(report.list, row);
+        Enclosed& own = found[static_cast<std::size_t>(row - begin)];
+        if (quick && kernels.finish(problem, row, own)) continue;
+        kernels.rows(problem, row, row + 1, scratch.data(), true, &own);
+        if (!kernels.finish(problem, row, own)) report.add(report.list, row);
       }
     });
   std::vector<Enclosed> parts(static_cast<std::size_t>(problem.rows));
@@ -108,8 +111,7 @@ std::vector<Index> cross_entropy(const EntropyProblem& problem) {
     if (!twice && !quick) continue;
     in_parallel(problem.rows, problem.classes, [&](Index begin, Index end, const LossReport&) {
       std::vector<double> scratch(room);
-      for (Index row = begin; row < end; ++row)
-        parts[static_cast<std::size_t>(row)] = kernels.row(problem, row, scratch.data(), twice);
+      kernels.rows(problem, begin, end, scratch.data(), twice, parts.data() + begin);
     });
     if (kernels.finish(problem, 0, total(parts))) return {};
   }

@@ -3,6 +3,7 @@
 
 #include "base/kernel_table.hpp"
 #include "halfulp/loss.hpp"
+#include "softmax/softmax_kernels.hpp"
 
 namespace halfulp {
 
@@ -28,13 +29,15 @@ struct SquareKernels {
   void (*cells)(const SquareProblem& problem, Index row, Index begin, Index end, const LossReport& report);
 };
 
-constexpr Index kEntropyScratch = 7;
+// Numbers of scratch: exponentials of a group of rows, then those of a single row with what else it needs.
+constexpr Index group_scratch(Index classes) { return rows_together(classes) * kept_of_row(classes); }
+constexpr Index entropy_scratch(Index classes) { return group_scratch(classes) + 7 * classes + 64; }
 
 struct EntropyKernels {
-  // Value or tangent of a row; `scratch` holds kEntropyScratch * classes + 64 numbers.
-  Enclosed (*row)(const EntropyProblem& problem, Index row, double* scratch, bool twice);
-  // The cotangent of a row.
-  void (*spread)(const EntropyProblem& problem, Index row, double* scratch, const LossReport& report);
+  // Values or tangents of the rows [begin, end); `scratch` holds entropy_scratch(classes) numbers.
+  void (*rows)(const EntropyProblem& problem, Index begin, Index end, double* scratch, bool twice, Enclosed* found);
+  // The cotangents of the rows [begin, end).
+  void (*spread)(const EntropyProblem& problem, Index begin, Index end, double* scratch, const LossReport& report);
   // scale times a number, rounded into an output; false if that is undecided.
   bool (*finish)(const EntropyProblem& problem, Index position, const Enclosed& sum);
 };

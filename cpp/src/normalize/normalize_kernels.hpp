@@ -63,7 +63,7 @@ struct NormKernels {
   CellWeights (*widen)(const NormProblem& problem, double* numbers, float* floats);
 };
 
-constexpr Index kRowBlock = 8, kFormArrays = 11, kSumArrays = 8;
+constexpr Index kRowBlock = 8, kFormArrays = 12, kSumArrays = 8;
 
 // Arrays of columns hold whole vectors.
 constexpr Index padded_width(Index columns) { return (columns + 7) / 8 * 8; }

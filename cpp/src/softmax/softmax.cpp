@@ -62,10 +62,10 @@ std::vector<Index> softmax(const SoftmaxProblem& problem) {
   std::mutex mutex;
   const bool rows = problem.inner == 1;
   const Index tiles = tiles_of(problem);
-  const Index width = rows ? 1 : kSoftmaxColumns, spare = softmax_scratch(rows);
+  const Index width = rows ? 1 : kSoftmaxColumns;
   const Index grain = std::max<Index>(1, (Index{1} << 12) / (problem.length * width));
   parallel_for(problem.outer * tiles, grain, [&](Index begin, Index end) {
-    std::vector<double> scratch(static_cast<std::size_t>(spare * problem.length + 64));
+    std::vector<double> scratch(static_cast<std::size_t>(softmax_scratch(rows, problem.length)));
     std::vector<Index> unsure;
     const SoftmaxReport report{&unsure, [](void* list, Index position) {
                                  static_cast<std::vector<Index>*>(list)->push_back(position);

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from halfulp.kernels.normalization import _mixed
+from halfulp.kernels._exact_normalization import mixed
 from halfulp.numbers import flint, float_format
 from halfulp.numbers._surds import Surd
 from halfulp.records import BatchNorm
@@ -110,7 +110,7 @@ class Moments:
         new = [v * less for v in (self.variance if squares else self.mean)]
         before = old.detach().to(dtype).double().tolist()
         pairs = zip(before, new, strict=True)
-        return _as_type([_mixed(op, Surd.of(o), _rational(n)) for o, n in pairs], dtype)
+        return _as_type([mixed(op, Surd.of(o), _rational(n)) for o, n in pairs], dtype)
 
     def value(self, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """Weight n + bias."""

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "softmax/kernels/rows.hpp"
+#include "softmax/kernels/row_groups.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -341,14 +341,31 @@ SoftmaxProblem softmax_of(const EntropyProblem& p) {
   return rows;
 }
 
+// Calls use(row, its QuickRow, its exponentials) for rows in groups.
+template <Kind kind, class Use>
+void in_groups(const EntropyProblem& p, Index begin, Index end, double* scratch, const Use& use) {
+  const SoftmaxProblem problem = softmax_of(p);
+  const Index n = p.classes, together = rows_together(n), room = kept_of_row(n);
+  for (Index from = begin, stop; from < end; from = stop) {
+    stop = from + together < end ? from + together : end;
+    RowGroup<kind> rows;
+    for (Index row = from; row < stop; ++row) {
+      const Index start = row * n;
+      float* const out = kind == Kind::value ? static_cast<float*>(p.out) + start : nullptr;
+      const float* const x = static_cast<const float*>(p.x) + start, *const none = nullptr;
+      rows.add(problem, x, none, start, out, scratch + (row - from) * room, together * n);
+    }
+    rows.find_forms();
+    for (Index row = from; row < stop; ++row) use(row, rows[row - from], scratch + (row - from) * room);
+  }
+}
+
 // lead times the negative log-softmax at the label
-Enclosed plain_row(const EntropyProblem& p, Index which, double* scratch) {
-  const SoftmaxProblem rows = softmax_of(p);
+Enclosed plain_row(const EntropyProblem& p, Index which, const QuickRow<Kind::log_value>& row) {
   const float* const x = static_cast<const float*>(p.x) + which * p.classes;
   const Index label = p.labels[which];
-  RowForm f;
-  QuickRow<Kind::log_value> row(rows, x, nullptr, 0, nullptr, scratch);
-  if (!row.find(f) || !std::isfinite(row.least())) return {0, 0, kUnknown};
+  const RowForm& f = row.form();
+  if (!row.good() || !std::isfinite(row.least())) return {0, 0, kUnknown};
   const double y = f.shift - (number(x[label]) - f.top);
   const double error = (std::fabs(y) * f.relative + f.error) * 1.01;
   if (!std::isfinite(y) || !std::isfinite(error)) return {0, 0, kUnknown};
@@ -361,7 +378,6 @@ Enclosed plain_row(const EntropyProblem& p, Index which, double* scratch) {
 
 template <class Real>
 Enclosed row_of(const EntropyProblem& p, Index which, double* scratch) {
-  if (p.labels != nullptr && p.labels[which] < 0) return {};
   Row<Real> row(p, which, scratch);
   if (!row.prepare()) return {0, 0, kUnknown};
   double error;
@@ -396,45 +412,60 @@ bool spread_of(const EntropyProblem& p, Index which, double* scratch, const Loss
 
 // S p h: the softmax of a row times a factor; at the label -S h (the sum of the others) / total. False if something is
 // undecided.
-bool plain_spread(const EntropyProblem& p, Index which, double* scratch) {
-  const SoftmaxProblem rows = softmax_of(p);
+bool plain_spread(const EntropyProblem& p, Index which, QuickRow<Kind::value>& row, double* e) {
   const Index n = p.classes, start = which * n, label = p.labels[which];
-  float* const out = static_cast<float*>(p.out) + start;
   const Pair lead = p.lead_high == nullptr ? Pair{1.0, 0.0} : Pair{p.lead_high[label], p.lead_low[label]};
   const double g = number(static_cast<const float*>(p.g)[p.by_row ? which : 0]);
   const double factor = (Pair{g, 0.0} * Pair{p.scale[0], p.scale[1]} * lead).high, size = std::fabs(factor);
   if (!(size > 0x1p-100 && size < 16)) return false;  // exponentials that are taken for zeros do not count
-  QuickRow<Kind::value> row(rows, static_cast<const float*>(p.x) + start, nullptr, start, out, scratch);
-  RowForm f;
-  if (!row.find(f) || !std::isfinite(row.least())) return false;
+  if (!row.good() || !std::isfinite(row.least())) return false;
+  RowForm f = row.form();
   const double relative = (f.high - f.inverse) / f.inverse * 1.01 + 16 * RealTraits<double>::unit;
   const double middle = f.inverse * factor, width = std::fabs(middle) * relative;
   f.low = middle - width;
   f.high = middle + width;
+  row.set_form(f);
   Cells undecided;
-  row.put(f, undecided);
+  row.put(undecided);
   for (Index c = 0; c < undecided.count; ++c)
     if (undecided.count > Cells::capacity || undecided.at[c] != label) return false;
-  const double others = sum_without(scratch, n, label);
+  const double others = sum_without(e, n, label);
   if (!(others > 0x1p-60)) return false;
   const double y = -(others * middle), error = std::fabs(y) * (2 * relative + static_cast<double>(n) * 0x1p-90);
   return decide_signed(p.dtype, Pair{y, 0.0}, error, factor > 0 ? -1.0 : 1.0, p.out, start + label);
 }
 
-void spread(const EntropyProblem& p, Index which, double* scratch, const LossReport& report) {
-  if (p.labels != nullptr && p.labels[which] < 0) {
-    for (Index i = 0; i < p.classes; ++i) put_as(p.dtype, 0.0, p.out, which * p.classes + i);
-    return;
-  }
-  if (plain(p) && plain_spread(p, which, scratch)) return;
-  if (p.dtype == DType::f64 || !spread_of<double>(p, which, scratch, nullptr))
-    spread_of<Pair>(p, which, scratch, &report);
+void spread(const EntropyProblem& p, Index begin, Index end, double* scratch, const LossReport& report) {
+  double* const spare = scratch + group_scratch(p.classes);
+  const auto in_steps = [&](Index row) {
+    if (p.dtype == DType::f64 || !spread_of<double>(p, row, spare, nullptr))
+      spread_of<Pair>(p, row, spare, &report);
+  };
+  const auto left_out = [&](Index row) {
+    if (p.labels == nullptr || p.labels[row] >= 0) return false;
+    for (Index i = 0; i < p.classes; ++i) put_as(p.dtype, 0.0, p.out, row * p.classes + i);
+    return true;
+  };
+  if (plain(p))
+    return in_groups<Kind::value>(p, begin, end, scratch, [&](Index row, QuickRow<Kind::value>& quick, double* e) {
+      if (!left_out(row) && !plain_spread(p, row, quick, e)) in_steps(row);
+    });
+  for (Index row = begin; row < end; ++row)
+    if (!left_out(row)) in_steps(row);
 }
 
-Enclosed row(const EntropyProblem& problem, Index which, double* scratch, bool twice) {
-  if (twice) return row_of<Pair>(problem, which, scratch);
-  const bool counts = problem.labels != nullptr && problem.labels[which] >= 0;
-  return counts && plain(problem) ? plain_row(problem, which, scratch) : row_of<double>(problem, which, scratch);
+void rows(const EntropyProblem& p, Index begin, Index end, double* scratch, bool twice, Enclosed* found) {
+  const auto left_out = [&](Index row) { return p.labels != nullptr && p.labels[row] < 0; };
+  if (!twice && plain(p))
+    return in_groups<Kind::log_value>(
+        p, begin, end, scratch, [&](Index row, const QuickRow<Kind::log_value>& quick, const double*) {
+          found[row - begin] = left_out(row) ? Enclosed{} : plain_row(p, row, quick);
+        });
+  double* const spare = scratch + group_scratch(p.classes);
+  for (Index row = begin; row < end; ++row)
+    found[row - begin] = left_out(row) ? Enclosed{}
+                         : twice       ? row_of<Pair>(p, row, spare)
+                                       : row_of<double>(p, row, spare);
 }
 
 bool finish(const EntropyProblem& problem, Index position, const Enclosed& sum) {
@@ -449,7 +480,7 @@ bool finish(const EntropyProblem& problem, Index position, const Enclosed& sum) 
 }  // namespace
 
 const EntropyKernels& entropy_kernels() {
-  static const EntropyKernels table{row, spread, finish};
+  static const EntropyKernels table{rows, spread, finish};
   return table;
 }
 

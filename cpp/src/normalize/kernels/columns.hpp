@@ -44,10 +44,12 @@ class FloatRows {
   std::vector<float> copy_;
 };
 
-// Rows that are added in two chains before they are added to pairs.
-constexpr Index kSumRows = 2 * kSteps;
+// Rows that are added in two chains before they are added to pairs. No lanes are added here, so the chains may be
+// longer than those of runs.
+constexpr Index kSumRows = 4 * kSteps;
+static_assert(kSumRows / 2 + 1 <= kLongest + 2 + 4);
 
-template <bool Projections>
+template <bool Projections, bool Squares>
 void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums& sums) {
   const Index width = p.groups;
   FloatRows cells(p.dtype, p.x, width, kSumRows), tangents(p.dtype, Projections ? p.t : nullptr, width, kSumRows);
@@ -67,7 +69,7 @@ void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums
           first[chain] += h;
           second[chain] = multiply_add(h, c, second[chain]);
           hh[chain] = multiply_add(h, h, hh[chain]);
-          cc[chain] = multiply_add(c, c, cc[chain]);
+          if constexpr (Squares) cc[chain] = multiply_add(c, c, cc[chain]);
         } else {
           first[chain] += c;
           second[chain] = multiply_add(c, c, second[chain]);
@@ -85,7 +87,7 @@ void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums
       store(sums.most + j, max_first(load(sums.most + j), max_first(most[0], most[1])));
       if constexpr (Projections) {
         store(sums.squares + j, Doubles(load(sums.squares + j) + (hh[0] + hh[1])));
-        store(sums.other_squares + j, Doubles(load(sums.other_squares + j) + (cc[0] + cc[1])));
+        if constexpr (Squares) store(sums.other_squares + j, Doubles(load(sums.other_squares + j) + (cc[0] + cc[1])));
       }
     });
   }
@@ -192,7 +194,7 @@ struct LastForms {
   double *pivot = f, *across = f + padded, *along = f + 2 * padded, *constant = f + 3 * padded;
   double *across_error = f + 4 * padded, *along_error = f + 5 * padded, *constant_error = f + 6 * padded;
   double* bound = f + 7 * padded;
-  float* floats = reinterpret_cast<float*>(f + 8 * padded);  // of values: FloatForm, 6 arrays
+  float* floats = reinterpret_cast<float*>(f + 8 * padded);  // of FloatForm: at most 8 arrays
 
   void fill() {
     for (Index j = 0; j < padded; ++j) put(j, j < p.groups ? form(j) : Form{}, j < p.groups);
@@ -209,23 +211,24 @@ struct LastForms {
     along_error[j] = good ? form.along_error : 0.0;
     constant_error[j] = good ? form.constant_error : std::numeric_limits<double>::infinity();
     bound[j] = constant_error[j];
-    put_floats(j, form, good && real);
+    if (p.work == NormWork::value || p.t == nullptr) put_floats<Rule::value>(j, form, good && real);
+    else if (p.mean == nullptr) put_floats<Rule::both>(j, form, good && real);
     if (!good || !real || p.mean != nullptr) return;
     const double most = p.t == nullptr ? 0.0 : p.sums[j].most;
     bound[j] = enough(form.template error<Rule::both>(p.moments[j].largest, most, 0.0, 0.0, 0.0, 0.0));
   }
 
   // As for contiguous runs: cells are assumed to be within six standard deviations of a given mean.
+  template <Rule rule>
   void put_floats(Index j, const Form& form, bool good) {
-    if constexpr (FloatForm<Rule::value>::exists) {
-      if (p.work != NormWork::value) return;
-      FloatForm<Rule::value> own;
+    if constexpr (FloatForm<rule>::exists) {
+      FloatForm<rule> own;
       if (good) {
-        const double pivot_size = std::fabs(form.pivot);
+        const double pivot_size = std::fabs(form.pivot), t_most = rule == Rule::both ? p.sums[j].most : 0.0;
         const double c_most = p.mean != nullptr ? 2 * pivot_size + 6 / form.scale : p.moments[j].largest;
         const double x_most = p.mean != nullptr ? pivot_size + 6 / form.scale : c_most + pivot_size;
-        const double error = form.template error<Rule::value>(c_most, 0.0, 0.0, 0.0, 0.0, 0.0);
-        own = FloatForm<Rule::value>(form, x_most, 0.0, CellWeights{}, error);
+        const double error = form.template error<rule>(c_most, t_most, 0.0, 0.0, 0.0, 0.0);
+        own = FloatForm<rule>(form, x_most, t_most, CellWeights{}, error);
       }
       own.put(floats + j, padded);
     }
@@ -267,6 +270,7 @@ struct LastForms {
 template <bool with_cells, bool with_tangents>
 class LastRows {
   static constexpr Index kTall = 32, kShort = 8;
+  static constexpr Rule kRule = with_tangents ? Rule::both : Rule::value;
 
  public:
   LastRows(const NormProblem& p, const LastForms& f, const NormReport& report)
@@ -288,8 +292,8 @@ class LastRows {
     const float* const tangents = with_tangents ? tangents_.from(row, stop) : nullptr;
     const bool half = is_half(p_.dtype);
     float* const out = half ? results_.scratch() : static_cast<float*>(p_.out) + row * width;
-    constexpr bool floats = FloatForm<Rule::value>::exists && with_cells && !with_tangents;
-    if (floats && width >= kLanes<float>) float_columns(x, row, rows, out);
+    const bool floats = FloatForm<kRule>::exists && with_cells && !(with_tangents && p_.mean != nullptr);
+    if (floats && width >= kLanes<float>) float_columns(x, tangents, row, rows, out);
     else columns(x, tangents, row, rows, 0, width, out);
     if (half)
       narrow_floats(p_.dtype, out, rows * width, p_.out, row * width,
@@ -335,8 +339,8 @@ class LastRows {
       if (ends.differ()) leave(row, rows, j, read.count(), out);
     });
   }
-  // Values in float32 arithmetic, some rows of some columns at a time; these once more in double if one is undecided.
-  void float_columns(const float* x, Index row, Index rows, float* out) {
+  // In float32 arithmetic, some rows of some columns at a time; these once more in double if one is undecided.
+  void float_columns(const float* x, const float* tangents, Index row, Index rows, float* out) {
     constexpr Index lanes = kLanes<float>;
     constexpr int together = kVectorBytes == 64 ? 4 : 2;
     const Index width = p_.groups;
@@ -344,29 +348,34 @@ class LastRows {
       const Index count = rows - r < kShort ? rows - r : kShort;
       for (Index column = 0; column < width; column += lanes) {
         const Index j = column + lanes <= width ? column : width - lanes;  // the last vector once more, up to the end
-        const FloatForm<Rule::value> form(f_.floats + j, f_.padded);
+        const FloatForm<kRule> form(f_.floats + j, f_.padded);
         WordVector odd{}, beyond{};
         Index i = 0;
         for (; i + together <= count; i += together)
-          float_rows<together>(form, x, (r + i) * width + j, out, odd, beyond);
-        for (; i < count; ++i) float_rows<1>(form, x, (r + i) * width + j, out, odd, beyond);
+          float_rows<together>(form, x, tangents, (r + i) * width + j, out, odd, beyond);
+        for (; i < count; ++i) float_rows<1>(form, x, tangents, (r + i) * width + j, out, odd, beyond);
         if (any_bit(odd | form.exponents(beyond)))
-          columns(x + r * width, nullptr, row + r, count, j, j + lanes, out + r * width);
+          columns(x + r * width, with_tangents ? tangents + r * width : nullptr, row + r, count, j, j + lanes,
+                  out + r * width);
       }
     }
   }
   template <int count>
-  HALFULP_ALWAYS_INLINE void float_rows(const FloatForm<Rule::value>& form, const float* x, Index at, float* out,
-                                        WordVector& odd, WordVector& beyond) const {
+  HALFULP_ALWAYS_INLINE void float_rows(const FloatForm<kRule>& form, const float* x, const float* tangents, Index at,
+                                        float* out, WordVector& odd, WordVector& beyond) const {
     const Index width = p_.groups;
-    FloatVector cells[count], none[count]{}, results[count];
+    FloatVector cells[count], t[count]{}, none[count]{}, results[count];
     const CellBias bias[count];
 #pragma GCC unroll 8
     for (int i = 0; i < count; ++i) {
       prefetch_line(x + at + (i + kTall) * width);
       cells[i] = load(x + at + i * width);
+      if constexpr (with_tangents) {
+        prefetch_line(tangents + at + (i + kTall) * width);
+        t[i] = load(tangents + at + i * width);
+      }
     }
-    form.template values<false>(cells, none, none, bias, results, odd, beyond);
+    form.template values<with_tangents>(cells, t, none, bias, results, odd, beyond);
 #pragma GCC unroll 8
     for (int i = 0; i < count; ++i) store(out + at + i * width, results[i]);
   }

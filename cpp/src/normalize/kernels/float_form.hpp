@@ -125,7 +125,7 @@ class FloatForm {
     }
   }
   // The same for neighbouring columns, each with coefficients of its own: kColumnFloats arrays, `stride` apart.
-  static constexpr Index kColumnFloats = 6;
+  static constexpr Index kColumnFloats = kBoth ? 8 : 6;
   FloatForm(const float* columns, Index stride)
       : rounder_(load(columns + 2 * stride)),
         shifted_(load(columns + 3 * stride)),
@@ -133,12 +133,16 @@ class FloatForm {
         high_end_(load(columns + 5 * stride)) {
     across_.high = load(columns);
     across_.low = load(columns + stride);
+    if constexpr (kBoth) {
+      along_.high = load(columns + 6 * stride);
+      along_.low = load(columns + 7 * stride);
+    }
   }
   // Of one column. A form that is not good has ends that never agree.
   void put(float* column, Index stride) const {
-    const float none[kColumnFloats] = {0, 0, 1.5f, 1.5f, 0, std::numeric_limits<float>::quiet_NaN()};
-    const float own[kColumnFloats] = {across_.high[0], across_.low[0], rounder_[0],
-                                      shifted_[0],     low_end_[0],    high_end_[0]};
+    const float none[8] = {0, 0, 1.5f, 1.5f, 0, std::numeric_limits<float>::quiet_NaN(), 0, 0};
+    const float own[8] = {across_.high[0], across_.low[0], rounder_[0],     shifted_[0],
+                          low_end_[0],     high_end_[0],   along_.high[0], along_.low[0]};
     for (Index i = 0; i < kColumnFloats; ++i) column[i * stride] = good_ ? own[i] : none[i];
   }
   bool good() const { return good_; }

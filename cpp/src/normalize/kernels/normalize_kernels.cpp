@@ -56,8 +56,10 @@ void precise(const NormProblem& problem, Index which, const Index* positions, In
 }
 
 void last_sums(const NormProblem& problem, Index begin, Index end, bool projections, const ColumnSums& sums) {
-  if (projections) last_sums_of<true>(problem, begin, end, sums);
-  else last_sums_of<false>(problem, begin, end, sums);
+  // The squares of cells are known if the moments are the cells' own.
+  if (!projections) last_sums_of<false, false>(problem, begin, end, sums);
+  else if (problem.mean == nullptr) last_sums_of<true, false>(problem, begin, end, sums);
+  else last_sums_of<true, true>(problem, begin, end, sums);
 }
 
 bool last_moments(const NormProblem& problem, Index group, const ColumnSums& sums, bool final) {

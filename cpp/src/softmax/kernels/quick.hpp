@@ -46,10 +46,10 @@ HALFULP_ALWAYS_INLINE void exponentials_of(Doubles (&d)[count]) {
     d[j] = reinterpret<Doubles>(reinterpret<Bits>(p[j]) + (reinterpret<Bits>(shifted[j]) << 52));
 }
 
-// What one row's sums are: of e = exp(x - top), and of e t and e |t|, or of t and |t|. Where a logarithm needs it,
-// `rest` is the sum of e without the largest cell, and `size` bounds the sum that it was found with.
+// What one row's sums are: of e = exp(x - top), and of e t and e |t|, or of t and |t|. Values
+// of log-softmax need the logarithm of the total, and in `size` a bound of the sum that it was found with.
 struct RowSums {
-  double top, least, total, rest, product, size;
+  double top, least, total, logarithm, product, size;
 };
 
 // A bound of the sum of e |t|, or of |t|, from the largest |t| of a row.
@@ -79,7 +79,7 @@ inline RowForm row_form(const RowSums& s, Index length) {
   f.high = f.inverse * (1 + p_error);
   f.good = std::fabs(s.top) < std::numeric_limits<double>::infinity() && s.total >= 1 && p_error < 0x1p-20;
   if constexpr (kind == Kind::log_value) {
-    f.shift = log_one_plus(s.rest);
+    f.shift = s.logarithm;
     f.error = (s.size * (k + term) + below) * 1.01 + f.shift * 24 * kUnit;
     f.relative = 6 * kUnit;
   }
@@ -198,7 +198,9 @@ struct RowBound {
 // Both ends of derivatives, with the bound of a row.
 template <Kind kind>
 struct DerivativeEnds {
-  Doubles factor, low, high;
+  Doubles factor{}, low{}, high{};
+  DerivativeEnds() = default;
+  DerivativeEnds(const Doubles& a, const Doubles& b, const Doubles& c) : factor(a), low(b), high(c) {}
   explicit DerivativeEnds(const RowBound<kind>& b) : factor(splat(b.factor)), low(splat(b.low)), high(splat(b.high)) {}
   HALFULP_ALWAYS_INLINE Interval operator()(const Doubles& e, const Doubles& t) const {
     if constexpr (kind == Kind::derivative)

@@ -1,4 +1,4 @@
-// Rows that lie in memory one after the other. For kernels only.
+// A row that lies in memory as it is. For kernels only.
 #pragma once
 
 #include "softmax/kernels/precise.hpp"
@@ -14,26 +14,24 @@ struct Range {
 inline Range range_of(const float* x, Index n) {
   using V = Vector<float>;
   constexpr Index width = kLanes<float>;
-  const double first = number(x[0]);
-  Range found{first, first};
-  Index at = 0;
-  if (n >= 2 * width) {
-    V top[2] = {load(x), load(x + width)}, least[2] = {top[0], top[1]};
-    for (at = 2 * width; at + 2 * width <= n; at += 2 * width)
-      for (int j = 0; j < 2; ++j) {
-        const V v = load(x + at + j * width);
-        top[j] = max_first(top[j], v);
-        least[j] = v < least[j] ? v : least[j];
-      }
-    found.top = static_cast<double>(largest_lane(max_first(top[0], top[1])));
-    found.least = -static_cast<double>(largest_lane(max_first(V(-least[0]), V(-least[1]))));
+  V top[2], least[2];
+  const auto look = [&](int j, Index at) HALFULP_INLINE_LAMBDA {
+    const V v = load(x + at);
+    top[j] = max_first(top[j], v);
+    least[j] = v < least[j] ? v : least[j];
+  };
+  top[0] = load_first(x, n < width ? n : width);
+  const auto inside = lane_numbers<std::int32_t>() < splat(static_cast<std::int32_t>(n));
+  if (n < width) top[0] = select(inside, top[0], splat(x[0]));
+  top[1] = least[0] = least[1] = top[0];
+  Index at = width;
+  for (; at + 2 * width <= n; at += 2 * width) {
+    look(0, at);
+    look(1, at + width);
   }
-  for (; at < n; ++at) {
-    const double v = number(x[at]);
-    found.top = v > found.top ? v : found.top;
-    found.least = v < found.least ? v : found.least;
-  }
-  return found;
+  for (; at < n; at += width) look(0, at + width <= n ? at : n - width);  // the last vector once more, up to the end
+  return {number(largest_lane(max_first(top[0], top[1]))),
+          -number(largest_lane(max_first(V(-least[0]), V(-least[1]))))};
 }
 
 // e of vectors of cells: zero far below the top. A NaN is not far.
@@ -125,77 +123,80 @@ class QuickRow {
   static constexpr bool kNeedsExponentials = kind != Kind::log_value && kind != Kind::log_tangent;
 
  public:
-  // e: room for the exponentials, up to whole vectors.
-  QuickRow(const SoftmaxProblem& p, const float* x, const float* t, Index start, float* results, double* e)
-      : p_(p), x_(x), t_(t), start_(start), results_(results), n_(p.length), e_(e) {}
+  // e: room for the exponentials, up to whole vectors. `ahead`: how far the cells are that are needed soon.
+  QuickRow(const SoftmaxProblem& p, const float* x, const float* t, Index start, float* results, double* e,
+           Index ahead = 0)
+      : p_(p), x_(x), t_(t), start_(start), results_(results), n_(p.length), ahead_(ahead), e_(e) {}
 
-  // False if double cannot be trusted with this row; else `undecided` has the cells that are left.
-  bool run(Cells& undecided) {
-    RowForm form;
-    if (!find(form)) return false;
-    put(form, undecided);
-    if constexpr (kind == Kind::derivative)
-      if (least_ == -std::numeric_limits<double>::infinity())
-        for (Index i = 0; i < n_; ++i)
-          if (number(x_[i]) == -std::numeric_limits<double>::infinity()) put_as(p_.dtype, 0.0, p_.out, start_ + i);
-    return true;
+  // The steps of a row are look(), sum_up(), find_form() and put(). The range of a row that has no kept exponentials:
+  void look() {
+    if constexpr (!reads_kept) range_ = range_of(x_, n_);
   }
-  // The coefficients of the row; its exponentials are in their place then.
-  bool find(RowForm& form) {
-    if (!sum_up()) return false;
-    RowSums& sums = sums_;
-    if constexpr (kind == Kind::log_value) {
-      const bool close = sums.total < 1.125;  // taking the 1 off would cancel
-      sums.rest = close ? sum_without_top(e_, n_) : sums.total - 1.0;
-      sums.size = close ? sums.rest : sums.total;
+  // Every sum but that of magnitudes, if there is one.
+  void sum_up() {
+    if constexpr (reads_kept) {
+      const double* const head = e_ - kKeptHead;
+      sums_ = RowSums{head[0], head[1], head[2], 0, 0, 0};
+      range_ = {sums_.top, sums_.least};
+      summed_ = !std::isnan(sums_.total);
+      if (!summed_) return;
+      const Products found = products_of<kPlainSum>(e_, t_, n_);
+      sums_.product = found.sum;
+      most_ = found.most;
+    } else {
+      sums_ = RowSums{range_.top, range_.least, 0, 0, 0, 0};
+      if (!(std::fabs(range_.top) < std::numeric_limits<double>::infinity())) return;
+      if (range_.top - range_.least <= -kLowest && n_ % kWide == 0) exponentials<false>(sums_);
+      else exponentials<true>(sums_);
+      if constexpr (kTangents) most_ = largest_magnitude(t_, n_);
+      summed_ = std::isfinite(sums_.total);
     }
-    if constexpr (kTangents) {  // a bound of the sum of magnitudes; check() sums them
-      sums.size = size_of_sums<kind>(most_, sums.total, n_);
+  }
+  // The total less the exponential of the top, which is 1: find_form() takes the logarithm of 1 + this.
+  double above_one() {
+    if (!summed_) return 0.0;
+    const bool close = sums_.total < 1.125;  // taking the 1 off would cancel
+    const double rest = close ? sum_without_top(e_, n_) : sums_.total - 1.0;
+    sums_.size = close ? rest : sums_.total;
+    return rest;
+  }
+  // The coefficients of the row.
+  void find_form(double logarithm = 0.0) {
+    sums_.logarithm = logarithm;
+    if constexpr (kTangents) {  // a bound of the sum of magnitudes; refine() sums them
+      sums_.size = size_of_sums<kind>(most_, sums_.total, n_);
       rough_ = true;
     }
-    form = row_form<kind>(sums, n_);
-    return form.good;
+    set_form(row_form<kind>(sums_, n_));
   }
-  double least() const { return least_; }
+  void set_form(const RowForm& form) {
+    form_ = form;
+    bound_ = RowBound<kind>(form, form.top - range_.least, most_);
+  }
+  const RowForm& form() const { return form_; }
+  // Whether double can be trusted with this row.
+  bool good() const { return summed_ && form_.good; }
+  double least() const { return range_.least; }
   // What is kept of the row, see kKeptHead.
   void keep(double* head) const {
     head[0] = sums_.top;
     head[1] = sums_.least;
     head[2] = summed_ ? sums_.total : std::numeric_limits<double>::quiet_NaN();
   }
-  void put(const RowForm& form, Cells& undecided) {
-    form_ = VectorForm(form);
-    const RowBound<kind> bound(form, form.top - least_, most_);
-    if (!bound.good) intervals(0, n_, undecided);
-    else if constexpr (is_value(kind)) values(bound, undecided);
-    else derivatives(bound, undecided);
+  // The results of a good row; `undecided` has the cells that are left.
+  void put(Cells& undecided) {
+    if (!bound_.good) intervals(0, n_, undecided);
+    else if constexpr (is_value(kind)) values(bound_, undecided);
+    else derivatives(bound_, undecided);
     if (is_half(p_.dtype))
       narrow_floats(p_.dtype, results_, n_, p_.out, start_, [&](Index i) { one(i, undecided); });
+    if constexpr (kind == Kind::derivative)
+      if (range_.least == -std::numeric_limits<double>::infinity())
+        for (Index i = 0; i < n_; ++i)
+          if (number(x_[i]) == -std::numeric_limits<double>::infinity()) put_as(p_.dtype, 0.0, p_.out, start_ + i);
   }
 
  private:
-  // Every sum but that of magnitudes; false if there is none.
-  bool sum_up() {
-    if constexpr (reads_kept) {
-      const double* const head = e_ - kKeptHead;
-      sums_ = RowSums{head[0], head[1], head[2], 0, 0, 0};
-      least_ = sums_.least;
-      if (std::isnan(sums_.total)) return false;
-      const Products found = products_of<kPlainSum>(e_, t_, n_);
-      sums_.product = found.sum;
-      most_ = found.most;
-      return true;
-    } else {
-      const Range range = range_of(x_, n_);
-      least_ = range.least;
-      sums_ = RowSums{range.top, range.least, 0, 0, 0, 0};
-      if (!(std::fabs(range.top) < std::numeric_limits<double>::infinity())) return false;
-      if (range.top - range.least <= -kLowest && n_ % kWide == 0) exponentials<false>(sums_);
-      else exponentials<true>(sums_);
-      if constexpr (kTangents) most_ = largest_magnitude(t_, n_);
-      return summed_ = std::isfinite(sums_.total);
-    }
-  }
   template <bool far>
   void exponentials(RowSums& found) {
     const Doubles top = splat(found.top);
@@ -248,36 +249,35 @@ class QuickRow {
     });
     sums_.size = 0;
     for (int i = 0; i < kWide; ++i) sums_.size += sizes[i] * (1 + 0x1p-20);
-    const RowForm form = row_form<kind>(sums_, n_);
-    form_ = VectorForm(form);
-    sure_ = form.good;
+    form_ = row_form<kind>(sums_, n_);
+    sure_ = form_.good;
     rough_ = false;
   }
 
   template <class Read>
-  HALFULP_ALWAYS_INLINE Interval found(const Read& read) const {
+  HALFULP_ALWAYS_INLINE Interval found(const VectorForm& form, const Read& read) const {
     Doubles e{}, x{}, t{};
     if constexpr (kNeedsExponentials) e = load(e_ + read.at);
     if constexpr (kind == Kind::log_value) x = read(x_, 0.0);
     if constexpr (kTangents) t = read(t_, 0.0);
-    return interval<kind>(form_, e, x, t);
+    return interval<kind>(form, e, x, t);
   }
-  // The next row is needed soon.
+  // The rows that follow are needed soon.
   HALFULP_ALWAYS_INLINE void fetch(Index at, Index count) const {
     for (Index i = at; i < at + count; i += 16) {
       if constexpr (reads_kept) {
         prefetch_line(e_ + kept_of_row(n_) + i);
         prefetch_line(e_ + kept_of_row(n_) + i + 8);
       } else {
-        prefetch_line(x_ + n_ + i);
+        prefetch_line(x_ + ahead_ + i);
       }
-      if constexpr (kTangents) prefetch_line(t_ + n_ + i);
+      if constexpr (kTangents) prefetch_line(t_ + ahead_ + i);
     }
   }
   // Results that are off by a known number of units.
   void values(const RowBound<kind>& bound, Cells& undecided) {
     constexpr Index together = 4 * kWide, chunk = 512;
-    const Doubles factor = splat(bound.factor), top = form_.top, shift = form_.shift;
+    const Doubles factor = splat(bound.factor), top = splat(form_.top), shift = splat(form_.shift);
     const float* const x = x_;
     const double* const e = e_;
     float* const out = results_;
@@ -296,7 +296,14 @@ class QuickRow {
       }
       if (middles.unsure(bound.margin)) intervals(from, stop, undecided);
     }
-    if (whole < n_) intervals(whole, n_, undecided);
+    constexpr Index pair = 2 * kWide;
+    if (whole < n_ && n_ < pair) return intervals(whole, n_, undecided);
+    for (Index at = whole; at < n_; at += pair) {
+      const Index i = at + pair <= n_ ? at : n_ - pair;  // the last ones once more, up to the end
+      Middles middles(bound.margin);
+      middles.put(out + i, value(i), value(i + kWide));
+      if (middles.unsure(bound.margin)) intervals(i, i + pair, undecided);
+    }
   }
   void derivatives(const RowBound<kind>& bound, Cells& undecided) {
     const DerivativeEnds<kind> ends(bound);
@@ -306,7 +313,8 @@ class QuickRow {
             [=](const auto& read) HALFULP_INLINE_LAMBDA { return ends(load(e + read.at), read(t, 0.0)); });
   }
   __attribute__((noinline)) void intervals(Index at, Index end, Cells& undecided) {
-    outputs(at, end, undecided, [&](const auto& read) HALFULP_INLINE_LAMBDA { return found(read); });
+    const VectorForm form(form_);
+    outputs(at, end, undecided, [&](const auto& read) HALFULP_INLINE_LAMBDA { return found(form, read); });
   }
   // The ends of intervals.
   template <class Ends_of>
@@ -339,7 +347,7 @@ class QuickRow {
   __attribute__((noinline)) void one(Index i, Cells& undecided) {
     if constexpr (kTangents)
       if (rough_) refine();
-    const Interval own = found(FirstItems{i, 1});
+    const Interval own = found(VectorForm(form_), FirstItems{i, 1});
     if (!sure_ || !round_ends(p_.dtype, own.low[0], own.high[0], p_.out, start_ + i)) undecided.add(i);
   }
 
@@ -347,104 +355,15 @@ class QuickRow {
   const float *x_, *t_;
   Index start_;
   float* results_;
-  Index n_;
+  Index n_, ahead_;
   double* e_;
-  double least_ = 0, most_ = 0;
+  Range range_{};
+  double most_ = 0;
   RowSums sums_{};
-  VectorForm form_{RowForm{}};
+  RowForm form_;
+  RowBound<kind> bound_;
   bool rough_ = false, sure_ = true, summed_ = false;
 };
-
-// A derivative's row of what its value has kept.
-template <Kind kind>
-__attribute__((noinline)) void kept_row(const SoftmaxProblem& p, Index row, double* scratch,
-                                        const SoftmaxReport& report) {
-  const Index n = p.length, start = row * n;
-  const auto at = [=](const void* a) { return static_cast<const float*>(a) + start; };
-  double* const e = p.kept + row * kept_of_row(n) + kKeptHead;  // is only read
-  QuickRow<kind, true> quick(p, at(p.x), at(p.t), start, static_cast<float*>(p.out) + start, e);
-  Cells undecided;
-  const bool some = quick.run(undecided) && undecided.count <= Cells::capacity;
-  if (!some || undecided.count > 0) precise_row(p, start, 1, scratch, report, some ? &undecided : nullptr);
-}
-
-// The row's results; false if one of them is undecided.
-template <Kind kind>
-HALFULP_ALWAYS_INLINE bool put_row(const RowBound<kind>& bound, const double* e, const float* t, Index n, float* out) {
-  const DerivativeEnds<kind> ends_of(bound);
-  Ends<float> ends;
-  Index at = 0;
-  for (; at + kWide <= n; at += kWide) {
-    const Interval own = ends_of(load(e + at), load_doubles(t + at));
-    ends.put(out + at, own.low, own.high);
-  }
-  if (at < n) {
-    const FirstItems read{at, n - at};
-    const Interval own = ends_of(load(e + at), read(t, 0.0));
-    ends.put_first(out + at, own.low, own.high, read.count());
-  }
-  return !ends.differ();
-}
-
-// Rows of float32 with one bound each. The sums of some rows come first, then their bounds, then their results, so that
-// the steps of one row do not wait for each other. A row with anything undecided is evaluated again.
-template <Kind kind>
-void kept_rows(const SoftmaxProblem& p, Index begin, Index end, double* scratch, const SoftmaxReport& report) {
-  constexpr Index most_rows = 16, cells = 2048;  // that stay in the first cache
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const Index n = p.length, step = kept_of_row(n), together = cells / n < most_rows ? cells / n : most_rows;
-  const float *const x = static_cast<const float*>(p.x), *const t = static_cast<const float*>(p.t);
-  float* const out = static_cast<float*>(p.out);
-  for (Index from = begin, stop; from < end; from = stop) {
-    stop = together < 2 ? from + 1 : from + together < end ? from + together : end;
-    Products sums[most_rows];
-    RowBound<kind> bounds[most_rows];
-    bool good[most_rows];
-    for (Index row = from; row < stop; ++row)
-      sums[row - from] = products_of<kind == Kind::log_cotangent>(p.kept + row * step + kKeptHead, t + row * n, n);
-    for (Index row = from; row < stop; ++row) {
-      const double* const head = p.kept + row * step;
-      const Products& own = sums[row - from];
-      const RowForm form = row_form<kind>(
-          RowSums{head[0], head[1], head[2], 0, own.sum, size_of_sums<kind>(own.most, head[2], n)}, n);
-      bounds[row - from] = RowBound<kind>(form, 0, own.most);
-      good[row - from] = form.good && bounds[row - from].good;
-    }
-    for (Index row = from; row < stop; ++row) {
-      const double* const head = p.kept + row * step;
-      if (!good[row - from] || !put_row(bounds[row - from], head + kKeptHead, t + row * n, n, out + row * n))
-        kept_row<kind>(p, row, scratch, report);
-      else if (kind == Kind::derivative && head[1] == -infinity)
-        for (Index i = row * n; i < row * n + n; ++i) out[i] = number(x[i]) == -infinity ? 0.0f : out[i];
-    }
-  }
-}
-
-template <Kind kind>
-void rows_of(const SoftmaxProblem& p, Index begin, Index end, double* scratch, const SoftmaxReport& report) {
-  const Index n = p.length;
-  const bool half = is_half(p.dtype);
-  if constexpr (!is_value(kind))
-    if (p.kept != nullptr) return kept_rows<kind>(p, begin, end, scratch, report);
-  float* const floats = reinterpret_cast<float*>(scratch + n + kWide);  // of half types: cells, tangents, results
-  for (Index row = begin; row < end; ++row) {
-    Cells undecided;
-    bool some = false;
-    if (p.dtype != DType::f64) {
-      if (half) widen_to(floats, p.dtype, p.x, row * n, n);
-      if (half && !is_value(kind)) widen_to(floats + n, p.dtype, p.t, row * n, n);
-      const float* const x = half ? floats : static_cast<const float*>(p.x) + row * n;
-      const float* const t = half || is_value(kind) ? floats + n : static_cast<const float*>(p.t) + row * n;
-      float* const results = half ? floats + 2 * n : static_cast<float*>(p.out) + row * n;
-      double* const kept = p.kept == nullptr ? nullptr : p.kept + row * kept_of_row(n);
-      QuickRow<kind> quick(p, x, t, row * n, results, kept == nullptr ? scratch : kept + kKeptHead);
-      some = quick.run(undecided) && undecided.count <= Cells::capacity;
-      if (kept != nullptr) quick.keep(kept);
-      if (some && undecided.count == 0) continue;
-    }
-    precise_row(p, row * n, 1, scratch, report, some ? &undecided : nullptr);
-  }
-}
 
 }  // namespace
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -2,6 +2,7 @@
 #include "softmax/softmax_kernels.hpp"
 
 #include "softmax/kernels/columns.hpp"
+#include "softmax/kernels/row_groups.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
