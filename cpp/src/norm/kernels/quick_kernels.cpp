@@ -135,8 +135,7 @@ template <int Stride, int Count, bool Keep>
 bool roots_of(const double* squares, const RootRun& run, float* out, double* inverse) {
   const double units = run.units + 4;
   std::int64_t i = 0;
-  // The widest roots take longer than estimates; the others do not, if no inverse is wanted.
-  if ((Keep || kWide > 4) && units < 0x1p24) {
+  if (Keep && units < 0x1p24) {  // else a root is as quick
     const auto margin = static_cast<std::uint32_t>(units);
     Middles middles(margin);
     Doubles largest{}, total{};
