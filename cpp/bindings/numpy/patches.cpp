@@ -94,15 +94,19 @@ nb::tuple norm2_array(const std::string& name, const AxisRows& numbers, nb::hand
   return with_undecided(out, [&] { return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view); });
 }
 
-// (norms, their undecided positions, a copy of the input).
-nb::tuple norm2_keep(const std::string& name, const AxisRows& numbers, nb::handle input, std::vector<Index> shape) {
+// (norms, their undecided positions, a copy of the input, what else norm2_vjp takes).
+nb::tuple norm2_keep_array(const std::string& name, const AxisRows& numbers, nb::handle input,
+                           std::vector<Index> shape) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
-  const OutputArray out = new_output(Sizes(shape), x.view.dtype), kept = new_output(x.view.shape, x.view.dtype);
+  const Sizes sizes(shape);
+  const OutputArray out = new_output(sizes, x.view.dtype), kept = new_output(x.view.shape, x.view.dtype);
+  const bool wanted = norm2_wants_inverse(axes, x.view.dtype);
+  const OutputArray inverse = new_output(wanted ? sizes : Sizes(std::vector<Index>{0}), DType::f64);
   const auto undecided = run_kernels([&] {
-    return norm2_values(axes, planes_of(x.view.shape, axes), x.view, out.view, &kept.view);
+    return norm2_keep(axes, planes_of(x.view.shape, axes), x.view, out.view, kept.view, inverse.view);
   });
-  return nb::make_tuple(out.owner, as_array(undecided), kept.owner);
+  return nb::make_tuple(out.owner, as_array(undecided), kept.owner, inverse.owner);
 }
 
 // (norms, their undecided positions, tangents, their undecided positions).
@@ -118,13 +122,16 @@ nb::tuple norm2_jvp(const std::string& name, const AxisRows& numbers, nb::handle
   return nb::make_tuple(out.owner, as_array(undecided.first), tangents.owner, as_array(undecided.second));
 }
 
-nb::tuple norm2_vjp(const std::string& name, const AxisRows& numbers, nb::handle input, nb::handle cotangent) {
+nb::tuple norm2_vjp(const std::string& name, const AxisRows& numbers, nb::handle input, nb::handle inverses,
+                    nb::handle cotangent) {
   const std::vector<PatchAxis> axes = patch_axes(numbers);
   const InputArray x = take_float_input(input, name.c_str(), "input");
   const InputArray g = take_float_input(cotangent, name.c_str(), "cotangent");
+  const InputArray inverse = take_float_input(inverses, name.c_str(), "inverse");
   const OutputArray out = new_output(x.view.shape, x.view.dtype);
-  return with_undecided(
-      out, [&] { return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, g.view, out.view); });
+  return with_undecided(out, [&] {
+    return norm2_cotangents(axes, planes_of(x.view.shape, axes), x.view, inverse.view, g.view, out.view);
+  });
 }
 
 // (largest magnitudes, tangents, the planes that are left out); None if this is not for such windows.
@@ -186,9 +193,10 @@ void register_patches(nb::module_& module) {
   module.def("place_keep", &place_keep, nb::arg("name"), nb::arg("ndim"), nb::arg("values"), nb::arg("indices"),
              nb::arg("shape"));
   module.def("norm2", &norm2_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
-  module.def("norm2_keep", &norm2_keep, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
+  module.def("norm2_keep", &norm2_keep_array, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("shape"));
   module.def("norm2_jvp", &norm2_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"), nb::arg("shape"));
-  module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("g"));
+  module.def("norm2_vjp", &norm2_vjp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("inverse"),
+             nb::arg("g"));
   module.def("give_signs", &give_signs_array, nb::arg("name"), nb::arg("x"), nb::arg("values"), nb::arg("zeros"));
   module.def("magnitude_jvp", &magnitude_jvp, nb::arg("name"), nb::arg("axes"), nb::arg("x"), nb::arg("t"),
              nb::arg("shape"));

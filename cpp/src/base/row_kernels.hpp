@@ -7,20 +7,9 @@
 
 namespace halfulp {
 
-// Outputs of a row: output i sums the `count` values from i * stride on, `dilation` apart. The relative error of the
-// root of a sum is at most `error`, a multiple of 2^-52.
-struct RootRun {
-  std::int64_t outputs = 0, count = 1, stride = 1, dilation = 1;
-  double error = 0;
-};
-
 struct RowKernels {
-  // sums[i] = the sum of rows[r][i]^2 over count >= 1 rows; the squares are exact.
-  void (*sum_squares)(const float* const* rows, std::int64_t count, double* sums, std::int64_t n);
   // sums[i] += cells[i * stride].
   void (*add_every)(const double* cells, std::int64_t stride, double* sums, std::int64_t n);
-  // out = the roots of the sums of columns; false if the error leaves some of them undecided. `sums` is scratch.
-  bool (*window_roots)(const double* columns, const RootRun& run, double* sums, float* out);
   // Every eight bytes become (source & keep) ^ flip.
   void (*change)(const char* source, char* target, std::int64_t bytes, std::uint64_t keep, std::uint64_t flip);
   // to[i * stride + phase] = from[phase * count + i] for i below `count`.

@@ -50,6 +50,17 @@ std::vector<Index> planes_of_cells(std::span<const PatchAxis> axes, Index planes
   return undecided.take();
 }
 
+template <class T>
+std::vector<Index> values(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out,
+                          const Kept& kept) {
+  if constexpr (std::is_same_v<T, float>) {
+    std::vector<Index> undecided, none;
+    quick_outputs(axes, planes, x.as<const T>(), nullptr, out.as<T>(), nullptr, kept, undecided, none);
+    return undecided;
+  }
+  return output_rows<T>(axes, planes, x.as<const T>(), nullptr, out.as<T>());
+}
+
 template <class F>
 std::vector<Index> for_type(DType dtype, const F& f) {
   count_engine(Engine::norm2);
@@ -59,21 +70,24 @@ std::vector<Index> for_type(DType dtype, const F& f) {
 }  // namespace
 
 std::vector<Index> norm2_values(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                const ArrayView& out, const ArrayView* kept) {
-  const auto keep_all = [&] {
-    if (kept != nullptr && x.count() > 0)
-      std::memcpy(kept->data, x.data, static_cast<std::size_t>(x.count()) * item_size(x.dtype));
-  };
-  if (out.count() == 0 || x.dtype != DType::f32) keep_all();
+                                const ArrayView& out) {
   if (out.count() == 0) return {};
-  return for_type(x.dtype, [&]<class T>(T) -> std::vector<Index> {
-    if constexpr (std::is_same_v<T, float>) {
-      std::vector<Index> undecided, none;
-      quick_outputs(axes, planes, x.as<const T>(), nullptr, out.as<T>(), nullptr,
-                    kept == nullptr ? nullptr : kept->as<T>(), undecided, none);
-      return undecided;
-    }
-    return output_rows<T>(axes, planes, x.as<const T>(), nullptr, out.as<T>());
+  return for_type(x.dtype, [&]<class T>(T) { return values<T>(axes, planes, x, out, {}); });
+}
+
+bool norm2_wants_inverse(std::span<const PatchAxis> axes, DType dtype) {
+  return dtype == DType::f32 && quick_cotangents_apply(axes);
+}
+
+std::vector<Index> norm2_keep(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, const ArrayView& out,
+                              const ArrayView& kept, const ArrayView& inverse) {
+  if (x.count() > 0 && (out.count() == 0 || x.dtype != DType::f32))
+    std::memcpy(kept.data, x.data, static_cast<std::size_t>(x.count()) * item_size(x.dtype));
+  if (out.count() == 0) return {};
+  return for_type(x.dtype, [&]<class T>(T) {
+    Kept both;
+    if (x.dtype == DType::f32) both = {kept.as<float>(), inverse.count() == 0 ? nullptr : inverse.as<double>()};
+    return values<T>(axes, planes, x, out, both);
   });
 }
 
@@ -86,8 +100,7 @@ std::pair<std::vector<Index>, std::vector<Index>> norm2_tangents(std::span<const
     const T* const cells = x.as<const T>();
     if constexpr (std::is_same_v<T, float>) {
       std::vector<Index> found;
-      quick_outputs(axes, planes, cells, t.as<const T>(), out.as<T>(), tangents.as<T>(), nullptr, undecided,
-                    found);
+      quick_outputs(axes, planes, cells, t.as<const T>(), out.as<T>(), tangents.as<T>(), {}, undecided, found);
       return found;
     } else {
       undecided = output_rows<T>(axes, planes, cells, nullptr, out.as<T>());
@@ -98,13 +111,13 @@ std::pair<std::vector<Index>, std::vector<Index>> norm2_tangents(std::span<const
 }
 
 std::vector<Index> norm2_cotangents(std::span<const PatchAxis> axes, Index planes, const ArrayView& x,
-                                    const ArrayView& g, const ArrayView& out) {
+                                    const ArrayView& inverse, const ArrayView& g, const ArrayView& out) {
   if (out.count() == 0) return {};
   return for_type(x.dtype, [&]<class T>(T) -> std::vector<Index> {
-    if constexpr (std::is_same_v<T, float>) {
-      std::vector<Index> undecided;
-      if (quick_cotangents(axes, planes, x.as<const T>(), g.as<const T>(), out.as<T>(), undecided)) return undecided;
-    }
+    if constexpr (std::is_same_v<T, float>)
+      if (inverse.count() > 0)
+        return quick_cotangents(axes, planes, x.as<const T>(), inverse.as<const double>(), g.as<const T>(),
+                                out.as<T>());
     return planes_of_cells<T>(axes, planes, x.as<const T>(), g.as<const T>(), out.as<T>());
   });
 }

@@ -40,6 +40,12 @@ class Keeper {
   bool stream_;
 };
 
+// Of a root whose sum has so many additions to a term, in units of 2^-53: half of that and its square, which is small,
+// rounded up; and one more.
+double units_of(double additions) { return std::ceil(additions * (0.5 + 0x1p-20)) + 1; }
+// With the root's own rounding and that of a product with 1 + error.
+double error_of(const RootRun& run) { return (run.units + 2) * kUnit; }
+
 // Whether there is one window, over all cells.
 bool whole(std::span<const PatchAxis> axes) {
   return std::all_of(axes.begin(), axes.end(), [](const PatchAxis& axis) {
@@ -47,7 +53,15 @@ bool whole(std::span<const PatchAxis> axes) {
   });
 }
 
-// What both directions share: the columns of a row of windows, with zeros around them so that all windows are alike.
+// Asks for items that are read later, into the second cache.
+template <class T>
+void ask_for([[maybe_unused]] const T* from, [[maybe_unused]] Index n) {
+#if defined(__GNUC__) || defined(__clang__)
+  for (Index i = 0; i < n; i += 64 / static_cast<Index>(sizeof(T))) __builtin_prefetch(from + i, 0, 2);
+#endif
+}
+
+// The columns of a row of windows, with zeros around them so that all windows are alike.
 class Rows {
  public:
   explicit Rows(std::span<const PatchAxis> axes)
@@ -56,10 +70,7 @@ class Rows {
         rows_(product(axes, &PatchAxis::outputs) / std::max<Index>(1, axes.back().outputs)),
         cells_(product(axes, &PatchAxis::kernel)) {
     const PatchAxis& axis = axes.back();
-    // In units of 2^-53: (cells - 1) / 2 from the additions, one each from the root and from the product with
-    // 1 + error, and the square of the first, which is small.
-    const Index units = (cells_ + 7) / 4 + (cells_ >> 20);
-    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, static_cast<double>(units) * 0x1p-52};
+    run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, units_of(static_cast<double>(cells_ - 1))};
     const Index places = std::max(axis.before + axis.size,
                                   (axis.outputs - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
     padded_ = places <= 4 * axis.size + 4096;  // else far more zeros than cells
@@ -96,7 +107,7 @@ class Rows {
     }
     return sums.data();
   }
-  RootRun summed() const noexcept { return {run_.outputs, 1, 1, 1, run_.error}; }
+  RootRun summed() const noexcept { return {run_.outputs, 1, 1, 1, run_.units}; }
 
   std::span<const PatchAxis> axes_;
   Index plane_, rows_, cells_;
@@ -109,9 +120,17 @@ class Rows {
 
 class Outputs : Rows {
  public:
-  Outputs(std::span<const PatchAxis> axes, const float* x, const float* t, float* out, float* tangents, float* kept,
-          const Keeper& keep)
-      : Rows(axes), pass_(axes), x_(x), t_(t), out_(out), tangents_(tangents), kept_(kept), keep_(keep) {
+  Outputs(std::span<const PatchAxis> axes, Index planes, const float* x, const float* t, float* out, float* tangents,
+          const Kept& kept, const Keeper& keep)
+      : Rows(axes),
+        planes_(planes),
+        pass_(axes),
+        x_(x),
+        t_(t),
+        out_(out),
+        tangents_(tangents),
+        kept_(kept),
+        keep_(keep) {
     for (auto& columns : squares_) columns.assign(length_, 0.0);
     if (t != nullptr)
       for (auto& columns : products_) columns.assign(length_, 0.0);
@@ -133,7 +152,7 @@ class Outputs : Rows {
     const auto held = static_cast<Index>(held_.size());
     double bound = 0;
     if (t_ == nullptr) {
-      if (held > 0) row_kernels_.sum_squares(held_.data(), held, columns, size);
+      if (held > 0) kernels_.sum_squares(held_.data(), held, columns, size);
       else std::fill_n(columns, size, 0.0);
     } else {
       double* const products = products_[made_].data() + first_;
@@ -145,13 +164,13 @@ class Outputs : Rows {
         std::fill_n(products, size, 0.0);
       }
     }
+    const Index from = plane * plane_ + plane_ * row / rows_, to = plane * plane_ + plane_ * (row + 1) / rows_;
+    if (t_ == nullptr && to + kAhead <= planes_ * plane_) ask_for(x_ + from + kAhead, to - from);
     made_ = 1 - made_;
     along();
     pending_ = {plane, row, bound * spread_ + kLeastBound};
-    if (kept_ != nullptr) {  // about the cells that have just been read
-      const Index from = plane * plane_ + plane_ * row / rows_, to = plane * plane_ + plane_ * (row + 1) / rows_;
-      keep_(x_ + from, kept_ + from, to - from);
-    }
+    // About the cells that have just been read.
+    if (kept_.x != nullptr) keep_(x_ + from, kept_.x + from, to - from);
   }
 
   // The row whose columns were made last, if it is not done yet.
@@ -173,8 +192,12 @@ class Outputs : Rows {
     const double* const squares = squares_[made_].data() + first_;
     const Index at = (now.plane * rows_ + now.row) * run_.outputs;
     if (t_ == nullptr) {
-      if (padded_ && row_kernels_.window_roots(squares - margin_, run_, sums(), out_ + at)) return;
-      return finish(squares, at);
+      double* const inverse = kept_.inverse == nullptr ? nullptr : kept_.inverse + at;
+      bool undecided = false;
+      if (!padded_ || !kernels_.window_roots(squares - margin_, run_, out_ + at, inverse, undecided))
+        kernels_.window_roots(sum_columns(squares, sums_), summed(), out_ + at, inverse, undecided);
+      if (undecided) finish(squares, at);
+      return;
     }
     const double* const products = products_[made_].data() + first_;
     int unsure = 0;
@@ -188,17 +211,13 @@ class Outputs : Rows {
     if ((unsure & 2) != 0) tangents(now, at);
   }
 
-  double* sums() {
-    sums_.resize(static_cast<std::size_t>(run_.outputs));
-    return sums_.data();
-  }
-
   // A row of norms one by one.
   void finish(const double* squares, Index at) {
     sum_columns(squares, sums_);
+    const double error = error_of(run_);
     for (std::size_t o = 0; o < sums_.size(); ++o, ++at) {
       const double y = std::sqrt(sums_[o]);
-      const auto low = static_cast<float>(y * (1 - run_.error)), high = static_cast<float>(y * (1 + run_.error));
+      const auto low = static_cast<float>(y * (1 - error)), high = static_cast<float>(y * (1 + error));
       out_[at] = low;
       if (low == high || std::isinf(low)) continue;
       if (std::isnan(y)) out_[at] = std::numeric_limits<float>::quiet_NaN();
@@ -212,9 +231,13 @@ class Outputs : Rows {
                       [&](Index i) { undecided_tangents.push_back(at + i); });
   }
 
+  static constexpr Index kAhead = 4096;  // cells: as many as are read meanwhile, and half the first cache
+
+  Index planes_;
   Pass<float> pass_;
   const float *x_, *t_;
-  float *out_, *tangents_, *kept_;
+  float *out_, *tangents_;
+  Kept kept_;
   Keeper keep_;
   double spread_ = 0;
   std::vector<const float*> held_, held_along_;
@@ -250,13 +273,23 @@ std::optional<ShareTaps> taps_of(const PatchAxis& axis) {
   return taps;
 }
 
-class Cells : Rows {
+class Cells {
  public:
-  Cells(std::span<const PatchAxis> axes, Index planes, const ShareTaps& taps, const float* x, const float* g,
-        float* out, const Keeper& keep)
-      : Rows(axes), pass_(axes), planes_(planes), taps_(taps), x_(x), g_(g), out_(out), keep_(keep) {
+  Cells(std::span<const PatchAxis> axes, Index planes, const ShareTaps& taps, const float* x, const double* inverse,
+        const float* g, float* out, const Keeper& keep)
+      : axes_(axes),
+        outputs_(axes.back().outputs),
+        rows_(product(axes, &PatchAxis::outputs) / outputs_),
+        plane_(product(axes, &PatchAxis::size)),
+        pass_(axes),
+        planes_(planes),
+        taps_(taps),
+        x_(x),
+        inverse_(inverse),
+        g_(g),
+        out_(out),
+        keep_(keep) {
     const PatchAxis& axis = axes.back();
-    for (auto& columns : columns_) columns.assign(length_, 0.0);
     // Zeros before and after every row of shares, for cells in fewer windows.
     const Index last = (axis.size - 1 + axis.before) / axis.stride + 1;
     lead_ = padded_length<double>((axis.kernel - 1) * axis.dilation / axis.stride + 1);
@@ -267,7 +300,8 @@ class Cells : Rows {
     // As the tangents' bound; relative to the sum of the magnitudes of at most so many shares.
     Index holders = 1;
     for (const PatchAxis& a : axes) holders *= std::min(a.outputs, (a.kernel - 1) * a.dilation / a.stride + 1);
-    const auto depth = static_cast<double>(cells_ / axis.kernel + axis.kernel), held = static_cast<double>(holders);
+    const Index above = product(axes, &PatchAxis::kernel) / axis.kernel;
+    const auto depth = static_cast<double>(above + axis.kernel), held = static_cast<double>(holders);
     spread_ = (depth + 2 * held + 10) * kUnit * held;
     covering_.resize(static_cast<std::size_t>(plane_ / axis.size));
     for (std::size_t row = 0; row < covering_.size(); ++row)
@@ -281,11 +315,12 @@ class Cells : Rows {
 
   void plane(Index p) {
     const float* const x = x_ + p * plane_;
-    const float* const g = g_ + p * rows_ * run_.outputs;
+    const Index windows = rows_ * outputs_;
+    const float* const g = g_ + p * windows;
     float* const out = out_ + p * plane_;
     const Index size = axes_.back().size, rows = plane_ / size;
-    const bool good = find_shares(x, g);
-    const bool ahead = p + 1 < planes_ && plane_ * kCellBytes <= kAheadBytes;
+    const bool good = find_shares(inverse_ + p * windows, g);
+    const bool ahead = p + 1 < planes_ && plane_ * kCellBytes <= kAheadBytes && windows <= plane_;
     bool started = false;
     Gathered next = gather(0);
     for (Index first = 0; first < rows; first += stage_rows_) {
@@ -293,7 +328,12 @@ class Cells : Rows {
       for (Index row = first; row < stop; ++row) {
         float* const to = (keep_.streams() ? stage_.data() : out + first * size) + (row - first) * size;
         const Gathered now = next;
-        if (ahead) ask_for(x + plane_ + row * size, size);
+        if (ahead) {
+          const Index at = row * windows / rows, stop_at = (row + 1) * windows / rows;
+          ask_for(x + plane_ + row * size, size);
+          ask_for(g + windows + at, stop_at - at);
+          ask_for(inverse_ + (p + 1) * windows + at, stop_at - at);
+        }
         if (row + 1 < rows) next = gather(row + 1);
         if (good && now.shares != nullptr &&
             kernels_.cotangents(x + row * size, now.shares + lead_, taps_, now.bound, to, size))
@@ -307,29 +347,14 @@ class Cells : Rows {
   }
 
  private:
-  // The shares of all windows; false if one of them is not finite. A row's windows are done when the next row's columns
-  // are made, and its cells when the next row's shares are added up, as in Outputs.
-  bool find_shares(const float* x, const float* g) {
-    for (Index row = 0; row <= rows_; ++row) {
-      double* const columns = columns_[row % 2].data() + first_;
-      if (row < rows_) {
-        find_rows(row, x, held_);
-        if (held_.empty()) std::fill_n(columns, axes_.back().size, 0.0);
-        else row_kernels_.sum_squares(held_.data(), static_cast<Index>(held_.size()), columns, axes_.back().size);
-      }
-      if (row > 0 && !shares_of(row - 1, g)) return false;
+  // The shares of all windows; false if one of them is not finite.
+  bool find_shares(const double* inverse, const float* g) {
+    for (Index row = 0, at = 0; row < rows_; ++row, at += outputs_) {
+      double& most = most_[static_cast<std::size_t>(row)];
+      most = kernels_.scale_shares(inverse + at, g + at, shares_.data() + row * pitch_ + lead_, outputs_);
+      if (std::isnan(most)) return false;
     }
     return true;
-  }
-
-  bool shares_of(Index row, const float* g) {
-    const double* const columns = columns_[row % 2].data() + first_;
-    double* const shares = shares_.data() + row * pitch_ + lead_;
-    double& most = most_[static_cast<std::size_t>(row)];
-    const float* const given = g + row * run_.outputs;
-    if (!padded_ || !kernels_.window_shares(columns - margin_, run_, given, shares, most))
-      kernels_.window_shares(sum_columns(columns, sums_), summed(), given, shares, most);
-    return !std::isnan(most);
   }
 
   struct Gathered {
@@ -354,31 +379,28 @@ class Cells : Rows {
     return {sums, bound};
   }
 
-  // The next plane's cells, into the second cache, while this one's come from there.
-  static void ask_for([[maybe_unused]] const float* cells, [[maybe_unused]] Index n) {
-#if defined(__GNUC__) || defined(__clang__)
-    for (Index i = 0; i < n; i += 64 / kCellBytes) __builtin_prefetch(cells + i, 0, 2);
-#endif
-  }
-
   static constexpr Index kStageCells = 2048, kCellBytes = sizeof(float);
   static constexpr Index kAheadBytes = 1 << 18;  // of a plane that the second cache holds beside the present one
 
+  std::span<const PatchAxis> axes_;
+  Index outputs_, rows_, plane_;
   Pass<float> pass_;
   Index planes_;
   ShareTaps taps_;
-  const float *x_, *g_;
+  const float* x_;
+  const double* inverse_;
+  const float* g_;
   float* out_;
   Keeper keep_;
   double spread_ = 0;
   Index lead_ = 0, pitch_ = 0;
-  std::vector<const float*> held_;
   std::vector<const double*> sources_;
   std::vector<std::vector<Index>> covering_;  // the rows of windows that hold a row of cells
   Index stage_rows_ = 1;
   std::vector<float> stage_;  // rows of results that are streamed together
-  std::vector<double> sums_, most_;
-  RowBuffer<double> columns_[2], shares_, gathered_[2];
+  std::vector<double> most_;
+  RowBuffer<double> shares_, gathered_[2];
+  const QuickNormKernels& kernels_ = select_quick_norm_kernels();
 };
 
 // One window over a whole plane.
@@ -390,18 +412,22 @@ class Whole {
     spread_ = 2 * error_ * std::sqrt(static_cast<double>(cells_)) * (1 + 0x1p-20);
   }
 
-  // The norm, and, if t is given, its tangent; bits as those of window_tangents.
-  int output(const float* x, const float* t, float& out, float* tangent) {
+  // The norm, and, if t is given, its tangent, else 1 over the norm, which may be null; bits as those of
+  // window_tangents.
+  int output(const float* x, const float* t, float& out, float* tangent, double* inverse) {
     double square = 0, dot = 0;
     std::uint32_t most = 0;
     kernels_.whole_sums(x, t, cells_, square, dot, most);
-    const RootRun run{1, 1, 1, 1, error_};
-    float unused = 0;
+    const RootRun run{1, 1, 1, 1, units_of(whole_depth(cells_))};
     int unsure = 0;
-    kernels_.window_tangents(&square, &dot, run, largest(most) * spread_ + kLeastBound, &out,
-                             t == nullptr ? &unused : tangent, unsure);
+    if (t == nullptr) {
+      bool undecided = false;
+      kernels_.window_roots(&square, run, &out, inverse, undecided);
+      unsure = undecided ? 1 : 0;
+    } else {
+      kernels_.window_tangents(&square, &dot, run, largest(most) * spread_ + kLeastBound, &out, tangent, unsure);
+    }
     if ((unsure & 1) != 0) unsure = (unsure & 2) | (value(x, square, out) ? 0 : 1);
-    if (t == nullptr) return unsure & 1;
     if ((unsure & 2) != 0) {
       unsure &= 1;
       pass_.tangent_row(x, t, 0, tangent, [&](Index) { unsure |= 2; });
@@ -410,12 +436,9 @@ class Whole {
   }
 
   template <class Report>
-  void cotangents(const float* x, float g, float* out, const Report& report) {
-    double square = 0, dot = 0, share = 0, most = 0;
-    std::uint32_t unused = 0;
-    kernels_.whole_sums(x, nullptr, cells_, square, dot, unused);
-    kernels_.window_shares(&square, {1, 1, 1, 1, error_}, &g, &share, most);
-    if (!std::isnan(most) && scaled(x, share, most * 2 * error_ + kLeastBound, out)) return;
+  void cotangents(const float* x, double inverse, float g, float* out, const Report& report) {
+    const double share = static_cast<double>(g) * inverse;
+    if (std::isfinite(share) && scaled(x, share, std::abs(share) * 2 * error_ + kLeastBound, out)) return;
     keep_.finish();
     pass_.start_plane(x, &g);
     for (Index row = 0; row < rows_; ++row) pass_.cotangents(x, &g, row, out + row * (cells_ / rows_), report);
@@ -451,7 +474,7 @@ class Whole {
 }  // namespace
 
 void quick_outputs(std::span<const PatchAxis> axes, Index planes, const float* x, const float* t, float* out,
-                   float* tangents, float* kept, std::vector<Index>& undecided,
+                   float* tangents, const Kept& kept, std::vector<Index>& undecided,
                    std::vector<Index>& undecided_tangents) {
   std::mutex mutex;
   const auto add = [&](const std::vector<Index>& values, const std::vector<Index>& derivatives) {
@@ -467,19 +490,20 @@ void quick_outputs(std::span<const PatchAxis> axes, Index planes, const float* x
       std::vector<Index> values, derivatives;
       for (Index p = begin; p < end; ++p) {
         const int unsure = one.output(x + p * cells, t == nullptr ? nullptr : t + p * cells, out[p],
-                                      t == nullptr ? nullptr : tangents + p);
+                                      t == nullptr ? nullptr : tangents + p,
+                                      kept.inverse == nullptr ? nullptr : kept.inverse + p);
         if ((unsure & 1) != 0) values.push_back(p);
         if ((unsure & 2) != 0) derivatives.push_back(p);
-        if (kept != nullptr) keep(x + p * cells, kept + p * cells, cells);
+        if (kept.x != nullptr) keep(x + p * cells, kept.x + p * cells, cells);
       }
       keep.finish();
       add(values, derivatives);
     });
     return;
   }
-  const Index rows = Outputs(axes, x, t, out, tangents, kept, keep).rows(), units = planes * rows;
+  const Index rows = Outputs(axes, planes, x, t, out, tangents, kept, keep).rows(), units = planes * rows;
   parallel_for(units, grain_of(units, planes * (cells + rows * axes.back().outputs)), [&](Index begin, Index end) {
-    Outputs outputs(axes, x, t, out, tangents, kept, keep);
+    Outputs outputs(axes, planes, x, t, out, tangents, kept, keep);
     for (Index unit = begin, plane = begin / rows, row = begin % rows; unit < end; ++unit) {
       outputs.row(plane, row);
       if (++row < rows) continue;
@@ -492,12 +516,16 @@ void quick_outputs(std::span<const PatchAxis> axes, Index planes, const float* x
   });
 }
 
-bool quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float* x, const float* g, float* out,
-                      std::vector<Index>& undecided) {
+bool quick_cotangents_apply(std::span<const PatchAxis> axes) {
+  return product(axes, &PatchAxis::size) > 0 && product(axes, &PatchAxis::outputs) > 0 &&
+         (whole(axes) || taps_of(axes.back()));
+}
+
+std::vector<Index> quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float* x,
+                                    const double* inverse, const float* g, float* out) {
   const Index cells = product(axes, &PatchAxis::size);
   const bool one_window = whole(axes);
-  const std::optional<ShareTaps> taps = taps_of(axes.back());
-  if (cells == 0 || product(axes, &PatchAxis::outputs) == 0 || (!one_window && !taps)) return false;
+  const ShareTaps taps = taps_of(axes.back()).value_or(ShareTaps{});
   Undecided all;
   const Keeper keep(planes * cells);
   parallel_for(planes, grain_of(planes, planes * cells), [&](Index begin, Index end) {
@@ -505,17 +533,17 @@ bool quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float
       Whole one(axes, keep);
       std::vector<Index> unsure;
       for (Index p = begin; p < end; ++p)
-        one.cotangents(x + p * cells, g[p], out + p * cells, [&](Index cell) { unsure.push_back(p * cells + cell); });
+        one.cotangents(x + p * cells, inverse[p], g[p], out + p * cells,
+                       [&](Index cell) { unsure.push_back(p * cells + cell); });
       keep.finish();
       return all.add(unsure);
     }
-    Cells work(axes, planes, *taps, x, g, out, keep);
+    Cells work(axes, planes, taps, x, inverse, g, out, keep);
     for (Index p = begin; p < end; ++p) work.plane(p);
     keep.finish();
     all.add(work.undecided);
   });
-  undecided = all.take();
-  return true;
+  return all.take();
 }
 
 }  // namespace halfulp::norms

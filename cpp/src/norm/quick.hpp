@@ -9,13 +9,22 @@
 
 namespace halfulp::norms {
 
-// Norms, and, if t is given, their tangents; and a copy of x, if `kept` is not null. Appends the undecided positions.
+// Whether cotangents are known for such windows.
+bool quick_cotangents_apply(std::span<const PatchAxis> axes);
+
+// What a pullback needs: a copy of x and, where cotangents are known, 1 over the norms; null: not wanted.
+struct Kept {
+  float* x = nullptr;
+  double* inverse = nullptr;
+};
+
+// Norms, and, if t is given, their tangents. Appends the undecided positions.
 void quick_outputs(std::span<const PatchAxis> axes, Index planes, const float* x, const float* t, float* out,
-                   float* tangents, float* kept, std::vector<Index>& undecided,
+                   float* tangents, const Kept& kept, std::vector<Index>& undecided,
                    std::vector<Index>& undecided_tangents);
 
-// Cotangents; false if windows of this kind are not known, and nothing is done.
-bool quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float* x, const float* g, float* out,
-                      std::vector<Index>& undecided);
+// Cotangents of windows that are known; the undecided positions.
+std::vector<Index> quick_cotangents(std::span<const PatchAxis> axes, Index planes, const float* x,
+                                    const double* inverse, const float* g, float* out);
 
 }  // namespace halfulp::norms

@@ -1,7 +1,6 @@
 // Rows of sums of patches, for one element type each. float16 and bfloat16 terms come as floats.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -26,23 +25,41 @@ struct PatchKernels {
   bool (*finish)(PatchSums sums, T* out, std::int64_t n);
 };
 
-// Of terms, as bits: the largest magnitude, and the smallest that is not 0 minus one; and whether a sum is 0.
-struct TermRange {
-  std::uint32_t most = 0, least = 0x7fffffff;
-  bool zero = false;
-  // Whether sums of so many terms have room in a double: all are multiples of the smallest term's last bit.
-  bool exact(std::int64_t terms) const {
-    constexpr std::uint32_t infinity = 0x7f800000;
-    if (zero || most >= infinity) return false;
-    const int top = static_cast<int>(most >> 23), bottom = static_cast<int>((least + 1) >> 23);
-    const int carries = std::bit_width(static_cast<std::uint64_t>(terms - 1));
-    return top - (bottom > 0 ? bottom : 1) + 24 + carries <= 53;
-  }
+// Cells of one phase, [first, stop), that have the same offsets of windows. The terms of cell i stand at taps[t] + i of
+// every row of windows.
+struct FoldSegment {
+  std::int64_t phase, first, stop;
+  const std::int64_t* taps;
+  std::int64_t count;
+};
+
+// A row of cells in one or two phases of so many places, which are added up one after the other.
+struct FoldRow {
+  std::int64_t cells = 0, phases = 1, places = 0;
+  const FoldSegment* segments = nullptr;
+  std::int64_t count = 0;
+};
+
+// The rows of windows that hold a row of cells; and what to ask for meanwhile, into the second cache.
+struct FoldSources {
+  const float* const* windows;
+  std::int64_t count;
+  const char* ahead;
+  std::int64_t ahead_bytes;
+};
+
+// Rows of windows at one offset: item i of a row, for `count` items from `first` on, is from[(i - first) * stride]; the
+// others of `length` are 0. The next row's items come from `pitch` items further on.
+struct UnfoldRows {
+  std::int64_t rows, length, first, count, stride, pitch;
 };
 
 struct PatchRowKernels {
-  // out[i] = the sum of source[k][i] over count >= 1 sources in double, rounded.
-  void (*sum_rows)(const float* const* sources, std::int64_t count, float* out, std::int64_t n, TermRange& range);
+  // out = the sums of rows of cells, rounded; false if a sum in double is not exact or not finite. `sums` has room for
+  // all places of all rows.
+  bool (*fold_rows)(const FoldSources* sources, std::int64_t rows, const FoldRow& row, double* sums, float* out);
+  // Items of 1, 2, 4 or 8 bytes.
+  void (*unfold_rows)(const void* from, const UnfoldRows& rows, void* to, std::int64_t item);
   // to[2 i] = even[i] and to[2 i + 1] = odd[i] for the first n items, of 1, 2, 4 or 8 bytes.
   void (*interleave)(const void* even, const void* odd, void* to, std::int64_t n, std::int64_t item);
 };

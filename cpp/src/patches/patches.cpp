@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,48 +29,75 @@ Index grain_of(Index units, Index items) {
   return std::max<Index>(1, kItemsPerThread * units / std::max<Index>(1, items));
 }
 
-template <class U>
-void unfold_offset(std::span<const PatchAxis> axes, const U* plane, Index offset, U* target, Stage& stage) {
-  const int last = static_cast<int>(axes.size()) - 1;
-  Index taps[kMaxRank], output[kMaxRank] = {};
-  for (int a = last; a >= 0; --a) {
-    taps[a] = offset % axes[a].kernel;
-    offset /= axes[a].kernel;
+// One offset of a plane: the rows of windows along the last two axes at once.
+class Unfolder {
+ public:
+  Unfolder(std::span<const PatchAxis> axes, Index item, bool stream)
+      : axes_(axes.begin(), axes.end()), item_(item) {
+    if (axes_.size() == 1) axes_.insert(axes_.begin(), PatchAxis{1, 1, 1, 1, 0, 1});
+    length_ = axes_.back().outputs;
+    together_ = std::max<Index>(1, Stage::kBytes / (length_ * item));
+    stage_.emplace(stream, together_ * length_ * item);
   }
-  const PatchAxis& row = axes[last];
-  const RowKernels& kernels = select_row_kernels();
-  const RealWindows run = real_windows(row, taps[last]);
-  const Index shift = taps[last] * row.dilation - row.before;
-  const Index row_bytes = row.outputs * static_cast<Index>(sizeof(U));
-  for (;;) {
-    U* const out = reinterpret_cast<U*>(stage.row(reinterpret_cast<char*>(target), row_bytes));
-    Index source = 0;
-    bool real = true;
-    for (int a = 0; a < last; ++a) {
-      const Index cell = output[a] * axes[a].stride + taps[a] * axes[a].dilation - axes[a].before;
-      real = real && cell >= 0 && cell < axes[a].size;
-      source = source * axes[a].size + cell;
+
+  void operator()(const char* plane, Index offset, char* target) {
+    const std::size_t last = axes_.size() - 1;
+    Index taps[kMaxRank + 1], output[kMaxRank + 1] = {};
+    for (std::size_t a = last + 1; a-- > 0;) {
+      taps[a] = offset % axes_[a].kernel;
+      offset /= axes_[a].kernel;
     }
-    if (!real) {
-      std::fill_n(out, row.outputs, U{0});
-    } else {
-      const U* const cells = plane + source * row.size + shift;
-      std::fill_n(out, run.first, U{0});
-      if (row.stride == 1) std::copy_n(cells + run.first, run.stop - run.first, out + run.first);
-      else
-        kernels.take_every(cells + run.first * row.stride, row.stride, out + run.first, run.stop - run.first,
-                           sizeof(U));
-      std::fill_n(out + run.stop, row.outputs - run.stop, U{0});
+    const PatchAxis &row = axes_[last], &column = axes_[last - 1];
+    const RealWindows along = real_windows(row, taps[last]), down = real_windows(column, taps[last - 1]);
+    const auto start = [&](std::size_t a, Index o) {
+      return o * axes_[a].stride + taps[a] * axes_[a].dilation - axes_[a].before;
+    };
+    const UnfoldRows rows{0, length_, along.first, along.stop - along.first, row.stride, column.stride * row.size};
+    for (;;) {
+      Index source = 0;
+      bool real = along.first < along.stop && down.first < down.stop;
+      for (std::size_t a = 0; a + 1 < last; ++a) {
+        const Index cell = start(a, output[a]);
+        real = real && cell >= 0 && cell < axes_[a].size;
+        source = source * axes_[a].size + cell;
+      }
+      if (!real) {
+        fill(rows, nullptr, column.outputs, target);
+      } else {
+        source = (source * column.size + start(last - 1, down.first)) * row.size + start(last, along.first);
+        fill(rows, nullptr, down.first, target);
+        fill(rows, plane + source * item_, down.stop - down.first, target);
+        fill(rows, nullptr, column.outputs - down.stop, target);
+      }
+      std::size_t a = last - 1;
+      while (a > 0 && ++output[a - 1] == axes_[a - 1].outputs) output[--a] = 0;
+      if (a == 0) return;
     }
-    target += row.outputs;
-    int a = last - 1;
-    for (; a >= 0; --a) {
-      if (++output[a] < axes[a].outputs) break;
-      output[a] = 0;
-    }
-    if (a < 0) return;
   }
-}
+  void finish() { stage_->finish(); }
+
+ private:
+  // The next `count` rows of the target, zeros without a source.
+  void fill(UnfoldRows rows, const char* source, Index count, char*& target) {
+    for (; count > 0; count -= rows.rows) {
+      rows.rows = std::min(count, together_);
+      const Index bytes = rows.rows * length_ * item_;
+      char* const out = stage_->row(target, bytes);
+      if (source == nullptr) {
+        std::memset(out, 0, static_cast<std::size_t>(bytes));
+      } else {
+        kernels_.unfold_rows(source, rows, out, item_);
+        source += rows.rows * rows.pitch * item_;
+      }
+      target += bytes;
+    }
+  }
+
+  std::vector<PatchAxis> axes_;
+  Index item_, length_ = 0, together_ = 1;
+  std::optional<Stage> stage_;
+  const PatchRowKernels& kernels_ = select_patch_row_kernels();
+};
 
 template <class T>
 double double_of(T x) {
@@ -118,9 +146,10 @@ class RowSums {
     return kernels_.finish({cells_[0].data(), cells_[kParts > 2 ? 1 : 0].data(), cells_[2].data()}, out, cells);
   }
 
-  // Scratch of Fold::quick_row.
-  std::vector<const T*> sources;
-  std::vector<T> phases;
+  // Scratch of Fold::quick_rows.
+  std::vector<const T*> windows;
+  std::vector<FoldSources> sources;
+  std::vector<double> quick;
 
   double high(Index cell) const { return cells_[0].data()[cell]; }
   double low(Index cell) const { return kParts > 2 ? cells_[1].data()[cell] : 0.0; }
@@ -150,12 +179,25 @@ class Fold {
 
   Index rows() const noexcept { return rows_; }
 
-  // Row number `unit` of all planes.
+  // Rows of all planes by their numbers; what follows in planes up to `last_plane` is asked for.
+  void rows(Index begin, Index end, Index last_plane, RowSums<T>& sums) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (quick_.count > 0) {
+        if (quick_rows(begin, end, last_plane, sums)) return;
+        for (Index unit = begin; unit < end; ++unit)
+          if (!quick_rows(unit, unit + 1, 0, sums)) row(unit, sums);
+        return;
+      }
+    }
+    for (Index unit = begin; unit < end; ++unit) row(unit, sums);
+  }
+  // How many are quick together.
+  Index together() const noexcept { return std::clamp<Index>(1024 / axes_.back().size, 1, 8); }
+
+ private:
   void row(Index unit, RowSums<T>& sums) const {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
-    if constexpr (std::is_same_v<T, float>)
-      if (!segments_.empty() && quick_row(unit, sums)) return;
     sums.start(axis.size, axis.stride);
     for_covering_rows(axes_, unit % rows_, [&](Index offset, Index window) {
       for (Index w = 0; w < axis.kernel; ++w) {
@@ -175,18 +217,11 @@ class Fold {
     }
   }
 
- private:
-  // Cells of one phase, [first, stop), that have the same offsets of windows, and where the terms of each offset begin:
-  // at the window of the cell with number 0.
-  struct Segment {
-    Index phase, first, stop;
-    std::vector<std::pair<Index, Index>> taps;
-  };
-
   // For windows one or two apart; no segments otherwise.
   void find_segments() {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
     if (axis.stride > 2 || axis.kernel > 32 || offsets_ > 1024 || rows_ > (Index{1} << 16)) return;
+    quick_ = {axis.size, axis.stride, (axis.size + axis.stride - 1) / axis.stride, nullptr, 0};
     covering_.resize(static_cast<std::size_t>(rows_));
     for (Index row = 0; row < rows_; ++row)
       for_covering_rows(axes_, row, [&](Index offset, Index window) {
@@ -207,40 +242,39 @@ class Fold {
       }
       std::sort(ends.begin(), ends.end());
       for (std::size_t e = 0; e + 1 < ends.size(); ++e) {
-        Segment segment{phase, ends[e], ends[e + 1], {}};
-        if (segment.first >= segment.stop) continue;
+        if (ends[e] >= ends[e + 1]) continue;
+        std::vector<Index> taps;
         for (const auto& [first, stop, w, from] : runs)
-          if (first <= segment.first && segment.stop <= stop) segment.taps.emplace_back(w, from);
-        segments_.push_back(std::move(segment));
+          if (first <= ends[e] && ends[e + 1] <= stop) taps.push_back(w * windows_ + from);
+        segments_.push_back({phase, ends[e], ends[e + 1], taps.data(), static_cast<Index>(taps.size())});
+        taps_.push_back(std::move(taps));  // its data stays where it is
       }
     }
+    quick_.segments = segments_.data();
+    quick_.count = static_cast<Index>(segments_.size());
   }
 
-  // Sums in double that the range of the terms shows to be exact; false if it does not.
-  bool quick_row(Index unit, RowSums<T>& sums) const {
+  // Sums in double; false if they are not exact.
+  bool quick_rows(Index begin, Index end, Index last_plane, RowSums<T>& sums) const {
     const PatchAxis& axis = axes_[static_cast<std::size_t>(last_)];
-    const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
-    const auto& covering = covering_[static_cast<std::size_t>(unit % rows_)];
-    TermRange range;
-    Index most = 1;
-    T* const out = out_ + unit * axis.size;
-    const Index places = (axis.size + 1) / 2;
-    if (axis.stride == 2) sums.phases.resize(static_cast<std::size_t>(2 * places));
-    for (const Segment& segment : segments_) {
-      sums.sources.clear();
+    const Index plane = offsets_ * windows_ * static_cast<Index>(sizeof(T));
+    sums.windows.clear();
+    sums.sources.clear();
+    for (Index unit = begin; unit < end; ++unit) {
+      const T* const patches = patches_ + unit / rows_ * offsets_ * windows_;
+      const auto& covering = covering_[static_cast<std::size_t>(unit % rows_)];
+      // An equal part of the next plane, unless two planes are too large.
+      const Index part = plane <= kAheadBytes && unit / rows_ < last_plane ? (plane + rows_ - 1) / rows_ : 0;
+      sums.sources.push_back({nullptr, static_cast<Index>(covering.size()),
+                              reinterpret_cast<const char*>(patches) + plane + unit % rows_ * part, part});
       for (const auto& [offset, window] : covering)
-        for (const auto& [w, from] : segment.taps)
-          sums.sources.push_back(patches + (offset * axis.kernel + w) * windows_ + window * axis.outputs + from +
-                                 segment.first);
-      T* const to = (axis.stride == 1 ? out : sums.phases.data() + segment.phase * places) + segment.first;
-      const auto count = static_cast<Index>(sums.sources.size()), n = segment.stop - segment.first;
-      if (count == 0) std::fill_n(to, n, T{0});
-      else row_kernels_.sum_rows(sums.sources.data(), count, to, n, range);
-      most = std::max(most, count);
+        sums.windows.push_back(patches + offset * axis.kernel * windows_ + window * axis.outputs);
     }
-    if (axis.stride == 2)
-      row_kernels_.interleave(sums.phases.data(), sums.phases.data() + places, out, axis.size, sizeof(T));
-    return range.exact(most);
+    const T* const* windows = sums.windows.data();
+    for (FoldSources& source : sums.sources) windows = (source.windows = windows) + source.count;
+    sums.quick.resize(static_cast<std::size_t>((end - begin) * quick_.phases * quick_.places));
+    return row_kernels_.fold_rows(sums.sources.data(), end - begin, quick_, sums.quick.data(),
+                                  out_ + begin * axis.size);
   }
 
   // Calls f(term) for every term of one cell.
@@ -270,12 +304,16 @@ class Fold {
     return sum.template round<T>();
   }
 
+  static constexpr Index kAheadBytes = 1 << 18;  // of a plane that the second cache holds beside the present one
+
   std::span<const PatchAxis> axes_;
   int last_;
   Index windows_, offsets_, rows_;
   const T* patches_;
   T* out_;
-  std::vector<Segment> segments_;
+  std::vector<std::vector<Index>> taps_;
+  std::vector<FoldSegment> segments_;
+  FoldRow quick_;  // no segments: not known
   std::vector<std::vector<std::pair<Index, Index>>> covering_;  // the rows of windows that hold a row, and its offset
   const PatchRowKernels& row_kernels_ = select_patch_row_kernels();
 };
@@ -287,42 +325,52 @@ bool apart(std::span<const PatchAxis> axes) {
   });
 }
 
-// A row of cells whose windows do not overlap: every cell is one term, or 0.
+// The fold of windows that do not overlap: every cell is one term, or 0.
 template <class U>
-void scatter_row(std::span<const PatchAxis> axes, Index row, const U* patches, U* out) {
-  const PatchAxis& axis = axes.back();
-  const Index windows = product(axes, &PatchAxis::outputs);
-  const bool pairs = axis.kernel == 2 && axis.stride == 2 && axis.dilation == 1 && axis.before == 0;
-  const Index filled = pairs ? std::min(axis.size, 2 * axis.outputs) : 0;
-  bool covered = false;
-  if (!pairs) std::fill_n(out, axis.size, U{0});
-  for_covering_rows(axes, row, [&](Index offset, Index window) {
-    if (pairs) {
-      const U* const even = patches + 2 * offset * windows + window * axis.outputs;
-      select_patch_row_kernels().interleave(even, even + windows, out, filled, sizeof(U));
-      covered = true;
-      return;
-    }
-    for (Index w = 0; w < axis.kernel; ++w) {
-      const RealWindows run = real_windows(axis, w);
-      const U* const terms = patches + (offset * axis.kernel + w) * windows + window * axis.outputs;
-      U* const cells = out + w * axis.dilation - axis.before;
-      for (Index o = run.first; o < run.stop; ++o) cells[o * axis.stride] = terms[o];
-    }
-  });
-  if (pairs) std::fill(out + (covered ? filled : 0), out + axis.size, U{0});
-}
+class Scatter {
+ public:
+  explicit Scatter(std::span<const PatchAxis> axes)
+      : axis_(axes.back()),
+        windows_(product(axes, &PatchAxis::outputs)),
+        covering_(static_cast<std::size_t>(product(axes, &PatchAxis::size) / axis_.size), -1) {
+    for (std::size_t row = 0; row < covering_.size(); ++row)
+      for_covering_rows(axes, static_cast<Index>(row), [&](Index offset, Index window) {
+        covering_[row] = offset * axis_.kernel * windows_ + window * axis_.outputs;
+      });
+    pairs_ = axis_.kernel == 2 && axis_.stride == 2 && axis_.dilation == 1 && axis_.before == 0;
+  }
 
-// The fold of windows that do not overlap.
+  void operator()(const U* patches, Index row, U* out) const {
+    const Index at = covering_[static_cast<std::size_t>(row)];
+    const Index filled = pairs_ && at >= 0 ? std::min(axis_.size, 2 * axis_.outputs) : 0;
+    if (filled > 0) kernels_.interleave(patches + at, patches + at + windows_, out, filled, sizeof(U));
+    std::fill(out + filled, out + axis_.size, U{0});
+    if (pairs_ || at < 0) return;
+    for (Index w = 0; w < axis_.kernel; ++w) {
+      const RealWindows run = real_windows(axis_, w);
+      const U* const terms = patches + at + w * windows_;
+      U* const cells = out + w * axis_.dilation - axis_.before;
+      for (Index o = run.first; o < run.stop; ++o) cells[o * axis_.stride] = terms[o];
+    }
+  }
+
+ private:
+  PatchAxis axis_;
+  Index windows_;
+  std::vector<Index> covering_;  // where the terms of a row of cells begin in a plane's patches; -1: there are none
+  bool pairs_;
+  const PatchRowKernels& kernels_ = select_patch_row_kernels();
+};
+
 void scatter(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out) {
   visit_bits(out.dtype, [&](auto bits) {
     using U = decltype(bits);
-    const Index cells = product(axes, &PatchAxis::size), rows = cells / axes.back().size;
+    const Index size = axes.back().size, rows = product(axes, &PatchAxis::size) / size;
     const Index columns = product(axes, &PatchAxis::kernel) * product(axes, &PatchAxis::outputs);
+    const Scatter<U> scatter(axes);
     parallel_for(planes * rows, grain_of(planes * rows, out.count()), [&](Index begin, Index end) {
       for (Index unit = begin; unit < end; ++unit)
-        scatter_row(axes, unit % rows, patches.as<const U>() + unit / rows * columns,
-                    out.as<U>() + unit * axes.back().size);
+        scatter(patches.as<const U>() + unit / rows * columns, unit % rows, out.as<U>() + unit * size);
     });
   });
 }
@@ -333,16 +381,13 @@ void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, c
   const Index offsets = product(axes, &PatchAxis::kernel), windows = product(axes, &PatchAxis::outputs);
   const Index cells = product(axes, &PatchAxis::size);
   if (out.count() == 0) return;
-  visit_bits(x.dtype, [&](auto bits) {
-    using U = decltype(bits);
-    const Index units = planes * offsets;
-    parallel_for(units, grain_of(units, units * windows), [&](Index begin, Index end) {
-      Stage stage(streams(out), axes.back().outputs * static_cast<Index>(sizeof(U)));
-      for (Index unit = begin; unit < end; ++unit)
-        unfold_offset<U>(axes, x.as<const U>() + unit / offsets * cells, unit % offsets, out.as<U>() + unit * windows,
-                         stage);
-      stage.finish();
-    });
+  const auto item = static_cast<Index>(item_size(x.dtype));
+  const Index units = planes * offsets;
+  parallel_for(units, grain_of(units, units * windows), [&](Index begin, Index end) {
+    Unfolder unfolder(axes, item, streams(out));
+    for (Index unit = begin; unit < end; ++unit)
+      unfolder(x.data + unit / offsets * cells * item, unit % offsets, out.data + unit * windows * item);
+    unfolder.finish();
   });
 }
 
@@ -355,7 +400,10 @@ void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patche
     const Index units = planes * fold.rows();
     parallel_for(units, grain_of(units, std::max(patches.count(), out.count())), [&](Index begin, Index end) {
       RowSums<T> sums;
-      for (Index unit = begin; unit < end; ++unit) fold.row(unit, sums);
+      for (Index unit = begin, stop = 0; unit < end; unit = stop) {
+        stop = std::min(unit + fold.together(), end);
+        fold.rows(unit, stop, (end - 1) / fold.rows(), sums);
+      }
     });
   });
 }

@@ -32,6 +32,8 @@ const PatchAxis kAxes[][2] = {
     {{6, 3, 2, 1, 1, 3}, {21, 3, 2, 1, 1, 11}},
     {{5, 3, 1, 1, 1, 5}, {13, 3, 1, 1, 1, 13}},
     {{4, 2, 2, 1, 0, 2}, {18, 2, 2, 1, 0, 9}},
+    {{3, 2, 1, 1, 0, 2}, {90, 3, 2, 1, 1, 45}},
+    {{3, 2, 1, 1, 0, 2}, {50, 3, 1, 1, 1, 50}},
     {{40, 40, 1, 1, 0, 1}, {31, 31, 1, 1, 0, 1}},
 };
 
@@ -54,34 +56,38 @@ void entries(const PatchAxis (&axes)[2], const F& f) {
         }
 }
 
-void test_unfold_and_fold() {
+// `spread`: of the terms' exponents. Sums of close ones are exact in double, the others are not.
+template <class T>
+void test_unfold_and_fold(DType dtype, int spread) {
   for (const auto& axes : kAxes) {
     const Index cells = axes[0].size * axes[1].size, planes = 3;
     Index count = 0;
     entries(axes, [&](Index, Index) { ++count; });
-    std::vector<double> x(static_cast<std::size_t>(planes * cells)), columns(static_cast<std::size_t>(planes * count));
+    std::vector<T> x(static_cast<std::size_t>(planes * cells)), columns(static_cast<std::size_t>(planes * count));
     for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] = std::ldexp(static_cast<double>(i % 7) - 3.5, static_cast<int>(i % 90));
-    unfold(axes, planes, view_of(x, DType::f64), view_of(columns, DType::f64));
+      x[i] = static_cast<T>(std::ldexp(static_cast<double>(i % 7) - 3.5, static_cast<int>(i % 90)));
+    unfold(axes, planes, view_of(x, dtype), view_of(columns, dtype));
     for (Index plane = 0; plane < planes; ++plane)
       entries(axes, [&](Index entry, Index cell) {
-        const double found = columns[static_cast<std::size_t>(plane * count + entry)];
-        CHECK(found == (cell < 0 ? 0.0 : x[static_cast<std::size_t>(plane * cells + cell)]));
+        const T found = columns[static_cast<std::size_t>(plane * count + entry)];
+        CHECK(found == (cell < 0 ? T{0} : x[static_cast<std::size_t>(plane * cells + cell)]));
       });
     for (std::size_t i = 0; i < columns.size(); ++i)
-      columns[i] = std::ldexp(static_cast<double>(i * 37 % 11) - 5.0, static_cast<int>(i * 13 % 200) - 100);
-    columns[1] = std::numeric_limits<double>::infinity();
-    std::vector<double> sums(x.size());
-    fold(axes, planes, view_of(columns, DType::f64), view_of(sums, DType::f64));
+      columns[i] = static_cast<T>(
+          std::ldexp(static_cast<double>(i * 37 % 11) - 5.0, static_cast<int>(i) * 13 % spread - spread / 2));
+    columns[1] = std::numeric_limits<T>::infinity();
+    std::vector<T> sums(x.size());
+    fold(axes, planes, view_of(columns, dtype), view_of(sums, dtype));
     for (Index plane = 0; plane < planes; ++plane) {
-      std::vector<ExactSums<double>::terms> exact(static_cast<std::size_t>(cells));
+      std::vector<typename ExactSums<T>::terms> exact(static_cast<std::size_t>(cells));
       entries(axes, [&](Index entry, Index cell) {
         if (cell >= 0)
-          exact[static_cast<std::size_t>(cell)].add(columns[static_cast<std::size_t>(plane * count + entry)]);
+          exact[static_cast<std::size_t>(cell)].add(
+              static_cast<double>(columns[static_cast<std::size_t>(plane * count + entry)]));
       });
       for (Index cell = 0; cell < cells; ++cell)
         CHECK(sums[static_cast<std::size_t>(plane * cells + cell)] ==
-              exact[static_cast<std::size_t>(cell)].round<double>());
+              exact[static_cast<std::size_t>(cell)].template round<T>());
     }
   }
 }
@@ -122,14 +128,16 @@ void test_norms_and_derivatives(DType dtype) {
       t[i] = static_cast<T>(1.0 / (3.0 + static_cast<double>(i)));
     }
     for (std::size_t i = 0; i < m; ++i) g[i] = static_cast<T>(0.3 + static_cast<double>(i % 3));
-    const ArrayView copy = view_of(kept, dtype);
-    CHECK(norm2_values(axes, 1, view_of(x, dtype), view_of(out, dtype), &copy).empty());
+    std::vector<double> inverse(norm2_wants_inverse(axes, dtype) ? m : 0);
+    const ArrayView over = view_of(inverse, DType::f64);
+    CHECK(norm2_keep(axes, 1, view_of(x, dtype), view_of(out, dtype), view_of(kept, dtype), over).empty());
     CHECK(kept == x);
+    CHECK(norm2_values(axes, 1, view_of(x, dtype), view_of(value, dtype)).empty() && value == out);
     const auto [undecided, tangents] = norm2_tangents(axes, 1, view_of(x, dtype), view_of(t, dtype),
                                                       view_of(value, dtype), view_of(tangent, dtype));
     CHECK(undecided.empty() && value == out);
     for (const Index i : tangents) CHECK(out[static_cast<std::size_t>(i)] == 0);  // a window without cells
-    CHECK(norm2_cotangents(axes, 1, view_of(x, dtype), view_of(g, dtype), view_of(cotangent, dtype)).empty());
+    CHECK(norm2_cotangents(axes, 1, view_of(x, dtype), over, view_of(g, dtype), view_of(cotangent, dtype)).empty());
     std::vector<long double> squares(m, 0), products(m, 0), pulled(n, 0);
     entries(axes, [&](Index entry, Index cell) {
       if (cell < 0) return;
@@ -203,7 +211,9 @@ void test_place_in_pairs() {
 }  // namespace
 
 int main() {
-  test_unfold_and_fold();
+  test_unfold_and_fold<double>(DType::f64, 200);
+  test_unfold_and_fold<float>(DType::f32, 200);
+  test_unfold_and_fold<float>(DType::f32, 8);
   test_norms();
   test_norms_and_derivatives<float>(DType::f32);
   test_norms_and_derivatives<double>(DType::f64);

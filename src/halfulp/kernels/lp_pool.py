@@ -55,6 +55,7 @@ class Norm:
         self.sums = _sums(op, spatial)
         self.target = float_format(x.dtype)
         self.planes, self.size = prod(x.shape[: x.ndim - op.ndim]), prod(spatial)
+        self.inverse: Array | None = None  # for p = 2, what else the core's pullback takes
 
     @cached_property
     def flat(self) -> Array:
@@ -116,12 +117,14 @@ class Norm:
     def _planes(self) -> Array:
         return np.ascontiguousarray(self.x).reshape(self.planes, self.size)
 
-    def values_and_copy(self) -> tuple[Array, Array]:
-        """The norms and a copy of x."""
+    def values_and_kept(self) -> tuple[Array, Norm]:
+        """The norms, and the norm of a copy of x, for a pullback."""
         if self.op.p != 2 or not self.x.size:
-            return self.values(), self.x.copy()
+            return self.values(), Norm(self.op, self.x.copy())
         x = np.ascontiguousarray(self.x)
-        out, undecided, kept = _core.norm2_keep(self.op.name, self.sums.numbers, x, self.shape)
+        out, undecided, copied, inverse = _core.norm2_keep(self.op.name, self.sums.numbers, x, self.shape)
+        kept = Norm(self.op, copied)
+        kept.inverse = inverse
         return self.complete((out, undecided), self._exact_norm, self.shape), kept
 
     def _exact_norm(self, plane: int, position: int) -> float:
@@ -163,7 +166,7 @@ class Norm:
             return np.zeros(self.x.shape, self.x.dtype)
         given = np.ascontiguousarray(g).reshape(self.planes, -1)
         if self.op.p == 2:
-            found = _core.norm2_vjp(self.op.name, self.sums.numbers, np.ascontiguousarray(self.x), given)
+            found = _core.norm2_vjp(self.op.name, self.sums.numbers, self.x, self.inverse, given)
         else:
             found = self._estimated_cotangents(as_doubles(given))
 
@@ -281,11 +284,11 @@ def vjp(op: Any, *primals: Any) -> tuple[Any, Pullback]:
     assert given is not None
     shape, dtype = _shape(op, given.shape), given.dtype
     if 1 < op.p < math.inf:
-        output, kept = Norm(op, given).values_and_copy()
+        output, kept = Norm(op, given).values_and_kept()
 
         def pullback(cotangent: Any) -> tuple[Any, ...]:
             g = _inputs.as_cotangent(op, cotangent, shape, dtype)
-            return (Norm(op, kept).cotangents(g),)
+            return (kept.cotangents(g),)
 
         return output, pullback
     value, transpose = _largest_vjp(op, given) if op.p == math.inf else _linear_vjp(op, given)

@@ -109,11 +109,23 @@ bool magnitudes(const T* x, const T* t, T* sizes, T* pairs, int64_t n) {
   return false;
 }
 
+// The first to read the cells: asks for those that follow.
 template <class T>
 bool any_nan(const T* x, int64_t n) {
-  int_like<T> found = 0;
-  for (int64_t i = 0; i < n; ++i) found |= x[i] == x[i] ? 0 : 1;
-  return found != 0;
+  constexpr int64_t line = 64 / sizeof(T);
+  Vector<int_like<T>> found{};
+  int64_t i = 0;
+  for (; i + line <= n; i += line) {
+    prefetch_ahead(x + i);
+    for (int64_t j = i; j < i + line; j += kLanes<T>) {
+      const Vector<T> cells = load(x + j);
+      found |= cells != cells;
+    }
+  }
+  bool nan = false;
+  for (int lane = 0; lane < kLanes<T>; ++lane) nan |= found[lane] != 0;
+  for (; i < n; ++i) nan |= x[i] != x[i];
+  return nan;
 }
 
 // Magnitudes as integers, which are in the same order; the largest of a block.

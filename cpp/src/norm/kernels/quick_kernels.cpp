@@ -13,7 +13,44 @@
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
+inline Doubles or_zero(const Vector<std::int64_t>& where, const Doubles& x) {
+  return reinterpret<Doubles>(where & reinterpret<Vector<std::int64_t>>(x));
+}
+
 inline std::int32_t size_bits(float x) { return std::bit_cast<std::int32_t>(x) & 0x7fffffff; }
+
+// Up to three rows at once, onto the sums of those before.
+template <int Count, bool First>
+void squares(const float* const* rows, double* sums, std::int64_t n) {
+  const auto add = [&](std::int64_t i) {
+    Doubles sum = First ? Doubles{} : load(sums + i);
+    for (int r = 0; r < Count; ++r) {
+      const Doubles cells = load_doubles(rows[r] + i);
+      sum = multiply_add(cells, cells, sum);
+    }
+    store(sums + i, sum);
+  };
+  std::int64_t i = 0;
+  for (; i + kWide <= n; i += kWide) add(i);
+  if (First && i < n && n >= kWide) return add(n - kWide);  // overlaps the vector before
+  for (; i < n; ++i) {
+    double sum = First ? 0 : sums[i];
+    for (int r = 0; r < Count; ++r) sum += static_cast<double>(rows[r][i]) * static_cast<double>(rows[r][i]);
+    sums[i] = sum;
+  }
+}
+
+template <bool First>
+void squares_of(const float* const* rows, std::int64_t count, double* sums, std::int64_t n) {
+  if (count == 1) squares<1, First>(rows, sums, n);
+  else if (count == 2) squares<2, First>(rows, sums, n);
+  else squares<3, First>(rows, sums, n);
+}
+
+void sum_squares(const float* const* rows, std::int64_t count, double* sums, std::int64_t n) {
+  squares_of<true>(rows, count, sums, n);
+  for (std::int64_t row = 3; row < count; row += 3) squares_of<false>(rows + row, count - row, sums, n);
+}
 
 // Up to three rows at once, onto the sums of those before.
 template <int Count, bool First>
@@ -75,10 +112,60 @@ bool with_window(const RootRun& run, const F& f) {
   return true;
 }
 
+// With a root, from output i on; whether all are decided. `inverse` may be null.
+template <int Stride, int Count>
+bool plain_roots(const double* squares, const RootRun& run, float* __restrict out, double* __restrict inverse,
+                 std::int64_t i) {
+  const double error = (run.units + 2) * 0x1p-53, below = 1 - error, above = 1 + error;
+  int unsure = 0;
+  for (; i < run.outputs; ++i) {
+    const double sum = window_sum<Stride, Count>(squares, run.dilation, i), y = std::sqrt(sum);
+    const float low = static_cast<float>(y * below), high = static_cast<float>(y * above);
+    out[i] = low;
+    unsure |= low == high ? 0 : 1;  // NaN too
+    if (inverse == nullptr) continue;
+    const double over = y == 0 ? 0.0 : 1 / y;
+    inverse[i] = y <= std::numeric_limits<double>::max() ? over : std::numeric_limits<double>::quiet_NaN();
+  }
+  return unsure == 0;
+}
+
+// By inverse roots. A number of so many units of 2^-53 of a root is less than as many of its last place.
+template <int Stride, int Count, bool Keep>
+bool roots_of(const double* squares, const RootRun& run, float* out, double* inverse) {
+  const double units = run.units + 4;
+  std::int64_t i = 0;
+  if (Keep && units < 0x1p24) {  // else a root is as quick
+    const auto margin = static_cast<std::uint32_t>(units);
+    Middles middles(margin);
+    Doubles largest{}, total{};
+    const auto root = [&](std::int64_t at) {
+      const Doubles sum = window_sums<Stride, Count>(squares, run.dilation, at);
+      const Doubles over = or_zero(sum != Doubles{}, inverse_root(sum));
+      largest = max_first(largest, sum);
+      total += over;
+      if constexpr (Keep) store(inverse + at, over);
+      return Doubles(sum * over);
+    };
+    for (; i + 2 * kWide <= run.outputs; i += 2 * kWide) middles.put(out + i, root(i), root(i + kWide));
+    // A sum that inverse_root does not take or that is below 2^-126: the root might be no normal float.
+    const bool taken = sum_of_lanes(total) <= 0x1p63 && largest_lane(largest) <= kMostRooted;
+    if (!taken || middles.unsure(margin)) i = 0;
+  }
+  return plain_roots<Stride, Count>(squares, run, out, inverse, i);
+}
+
+bool window_roots(const double* squares, const RootRun& run, float* out, double* inverse, bool& undecided) {
+  return with_window(run, [&]<int Stride, int Count>() {
+    undecided = !(inverse == nullptr ? roots_of<Stride, Count, false>(squares, run, out, inverse)
+                                     : roots_of<Stride, Count, true>(squares, run, out, inverse));
+  });
+}
+
 template <int Stride, int Count>
 int tangents_of(const double* squares, const double* dots, const RootRun& run, double bound, float* __restrict out,
                 float* __restrict tangents) {
-  const double below = 1 - run.error, above = 1 + run.error;
+  const double error = (run.units + 2) * 0x1p-53, below = 1 - error, above = 1 + error;
   std::int32_t unsure = 0, unsure_tangent = 0;
   for (std::int64_t i = 0; i < run.outputs; ++i) {
     const double y = std::sqrt(window_sum<Stride, Count>(squares, run.dilation, i));
@@ -101,70 +188,24 @@ bool window_tangents(const double* squares, const double* dots, const RootRun& r
   });
 }
 
-// The shares, and what shows that all are good. A sum of 0 has the share 0.
-class Shares {
-  using Bits = Vector<std::uint64_t>;
-
- public:
-  template <bool Divided>
-  void put(double* out, const Doubles& sum, const Doubles& g) {
-    const Doubles quotient = Divided ? Doubles(g / square_root(sum)) : Doubles(g * inverse_root(sum));
-    const Doubles share = reinterpret<Doubles>(reinterpret<Bits>(quotient) & reinterpret<Bits>(sum != Doubles{}));
-    largest_sum_ = max_first(largest_sum_, sum);
-    most_ = max_first(most_, magnitude(share));
-    total_ += share;
-    store(out, share);
-  }
-  // NaN if a sum is too large or a share is not finite.
-  double most() const {
-    const double total = sum_of_lanes(total_);
-    const bool good = total - total == 0 && largest_lane(largest_sum_) <= kMostRooted;
-    return good ? largest_lane(most_) : std::numeric_limits<double>::quiet_NaN();
-  }
-
- private:
-  Doubles largest_sum_{}, most_{}, total_{};
-};
-
-// With a root and a division, from output i on; NaN if a share or square is not finite.
-template <int Stride, int Count>
-double plain_shares(const double* squares, const RootRun& run, const float* g, double* __restrict shares,
-                    std::int64_t i) {
-  std::int64_t most = 0;
-  int bad = 0;
-  for (; i < run.outputs; ++i) {
-    const double sum = window_sum<Stride, Count>(squares, run.dilation, i);
-    const double share = sum == 0 ? 0.0 : static_cast<double>(g[i]) / std::sqrt(sum);
-    bad |= sum <= std::numeric_limits<double>::max() ? 0 : 1;
-    shares[i] = share;
-    const std::int64_t size = std::bit_cast<std::int64_t>(share) & std::numeric_limits<std::int64_t>::max();
-    most = size > most ? size : most;
-  }
-  const double largest = std::bit_cast<double>(most);
-  return bad == 0 && largest <= std::numeric_limits<double>::max() ? largest : std::numeric_limits<double>::quiet_NaN();
-}
-
-template <int Stride, int Count>
-double shares_of(const double* squares, const RootRun& run, const float* g, double* shares) {
-  // With an estimate and with a root and a division by turns, so that the units of both have work.
-  Shares quick;
-  const auto put = [&]<bool Divided>(std::int64_t i) {
-    quick.put<Divided>(shares + i, window_sums<Stride, Count>(squares, run.dilation, i), load_doubles(g + i));
-  };
+double scale_shares(const double* inverse, const float* g, double* __restrict shares, std::int64_t n) {
+  Doubles most{}, total{};
   std::int64_t i = 0;
-  for (; i + 2 * kWide <= run.outputs; i += 2 * kWide) {
-    put.template operator()<false>(i);
-    put.template operator()<true>(i + kWide);
+  for (; i + kWide <= n; i += kWide) {
+    const Doubles share = load_doubles(g + i) * load(inverse + i);
+    const Doubles size = magnitude(share);
+    most = max_first(most, size);
+    total += size;
+    store(shares + i, share);
   }
-  for (; i + kWide <= run.outputs; i += kWide) put.template operator()<false>(i);
-  const double most = quick.most();
-  if (std::isnan(most)) return plain_shares<Stride, Count>(squares, run, g, shares, 0);
-  const double rest = plain_shares<Stride, Count>(squares, run, g, shares, i);
-  return rest <= most ? most : rest;
-}
-
-bool window_shares(const double* squares, const RootRun& run, const float* g, double* shares, double& most) {
-  return with_window(run, [&]<int Stride, int Count>() { most = shares_of<Stride, Count>(squares, run, g, shares); });
+  double largest = largest_lane(most), sum = sum_of_lanes(total);
+  for (; i < n; ++i) {
+    shares[i] = static_cast<double>(g[i]) * inverse[i];
+    const double size = std::abs(shares[i]);
+    largest = size > largest ? size : largest;
+    sum += size;
+  }
+  return sum - sum == 0 ? largest : std::numeric_limits<double>::quiet_NaN();
 }
 
 void sum_rows(const double* const* rows, std::int64_t count, double* __restrict sums, std::int64_t n) {
@@ -306,8 +347,8 @@ void whole_sums(const float* x, const float* t, std::int64_t n, double& squares,
 }  // namespace
 
 const QuickNormKernels& quick_norm_kernels() {
-  static constexpr QuickNormKernels table{sum_products, window_tangents, window_shares, sum_rows,
-                                          cotangents,   scaled,          whole_sums};
+  static constexpr QuickNormKernels table{sum_squares, window_roots, sum_products, window_tangents, scale_shares,
+                                          sum_rows,    cotangents,   scaled,       whole_sums};
   return table;
 }
 

@@ -1,13 +1,13 @@
 // Loops over rows of sums without branches, so that they vectorise.
 #include "patches/patch_kernels.hpp"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"
+#include "simd/inexact.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -44,57 +44,135 @@ bool finish(PatchSums sums, T* __restrict out, std::int64_t n) {
 template <class T>
 constexpr PatchKernels<T> table{add_terms<T>, finish<T>};
 
-template <int Count>
-void sum_rows_of(const float* const* sources, std::int64_t count, float* out, std::int64_t n, TermRange& range) {
-  using Bits = Vector<std::uint32_t>;
-  constexpr std::uint32_t kSize = 0x7fffffff;
-  const Bits mask = splat(kSize);
-  Bits most{}, least = mask;
-  Vector<std::int64_t> zero{};
-  const std::int64_t terms = Count > 0 ? Count : count;
-  std::int64_t i = 0;
-  constexpr std::int64_t step = kLanes<float>;
-  for (; i + step <= n; i += step) {
-    Doubles low{}, high{};
-    for (std::int64_t k = 0; k < terms; ++k) {
-      const Vector<float> term = load(sources[k] + i);
-      const Bits size = reinterpret<Bits>(term) & mask;
-      most = larger(most, size);
-      least = smaller(least, Bits((size - 1) & mask));
-      low += widen_low(term);
-      high += widen_high(term);
-    }
-    zero |= (low == Doubles{}) | (high == Doubles{});
-    store(out + i, narrow(low, high));
-  }
-  const auto meet = [&](std::uint32_t larger_bits, std::uint32_t smaller_bits) {
-    range.most = larger_bits > range.most ? larger_bits : range.most;
-    range.least = smaller_bits < range.least ? smaller_bits : range.least;
+// The first term begins a sum: a sum is -0 only if all terms are.
+template <int Rows, int Taps>
+void sum_segment(const float* const* windows, std::int64_t count, const std::int64_t* taps, std::int64_t tap_count,
+                 double* sums, std::int64_t first, std::int64_t stop) {
+  const std::int64_t rows = Rows > 0 ? Rows : count, width = Taps > 0 ? Taps : tap_count;
+  const auto sum_at = [&]<class V>(std::int64_t i, const auto& term) {
+    V sum = term(windows[0] + (taps[0] + i));
+    for (std::int64_t t = 1; t < width; ++t) sum += term(windows[0] + (taps[t] + i));
+    for (std::int64_t r = 1; r < rows; ++r)
+      for (std::int64_t t = 0; t < width; ++t) sum += term(windows[r] + (taps[t] + i));
+    return sum;
   };
-  if (i > 0) {
-    for (int lane = 0; lane < kLanes<float>; ++lane) meet(most[lane], least[lane]);
-    for (int lane = 0; lane < kWide; ++lane) range.zero |= zero[lane] != 0;
-  }
-  for (; i < n; ++i) {
-    double sum = 0;
-    for (std::int64_t k = 0; k < count; ++k) {
-      const float term = sources[k][i];
-      const std::uint32_t size = std::bit_cast<std::uint32_t>(term) & kSize;
-      meet(size, (size - 1) & kSize);
-      sum += static_cast<double>(term);
+  const auto put = [&](std::int64_t i) {
+    store(sums + i, sum_at.template operator()<Doubles>(i, [](const float* x) { return load_doubles(x); }));
+  };
+  std::int64_t i = first;
+  for (; i + kWide <= stop; i += kWide) put(i);
+  if (i == stop) return;
+  if (stop - first >= kWide) return put(stop - kWide);  // overlaps the vector before
+  for (; i < stop; ++i)
+    sums[i] = sum_at.template operator()<double>(i, [](const float* x) { return static_cast<double>(*x); });
+}
+
+template <int Rows>
+void sum_taps(const float* const* windows, std::int64_t count, const FoldSegment& segment, double* sums) {
+  const std::int64_t width = segment.count;
+  const auto sum = width == 1   ? sum_segment<Rows, 1>
+                   : width == 2 ? sum_segment<Rows, 2>
+                   : width == 3 ? sum_segment<Rows, 3>
+                                : sum_segment<Rows, 0>;
+  sum(windows, count, segment.taps, width, sums, segment.first, segment.stop);
+}
+
+// Sums in their order, rounded; false if one is not finite.
+bool round_sums(const double* sums, const FoldRow& row, float* out) {
+  const std::int64_t n = row.cells;
+  Vector<std::uint64_t> odd{};
+  const auto rounded = [&](const double* from) {
+    const Doubles low = load(from), high = load(from + kWide);
+    odd |= reinterpret<Vector<std::uint64_t>>(low - low) | reinterpret<Vector<std::uint64_t>>(high - high);
+    return narrow(low, high);
+  };
+  constexpr std::int64_t step = kLanes<float>;
+  std::int64_t i = 0;
+  if (row.phases == 1) {
+    for (; i + step <= n; i += step) store(out + i, rounded(sums + i));
+  } else {
+    for (; i + 2 * step <= n; i += 2 * step) {
+      const Vector<float> even = rounded(sums + i / 2), other = rounded(sums + row.places + i / 2);
+      store(out + i, zip_low<float>(even, other));
+      store(out + i + step, zip_high<float>(even, other));
     }
-    range.zero |= sum == 0;
+  }
+  bool finite = all_lanes(odd == 0);
+  for (; i < n; ++i) {
+    const double sum = row.phases == 1 ? sums[i] : sums[i % 2 * row.places + i / 2];
     out[i] = static_cast<float>(sum);
+    finite = finite && sum - sum == 0;
+  }
+  return finite;
+}
+
+bool fold_rows(const FoldSources* sources, std::int64_t rows, const FoldRow& row, double* sums, float* out) {
+  const std::int64_t room = row.phases * row.places;
+  const InexactFlag flag;
+  flag.lower();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto [windows, count, ahead, ahead_bytes] = sources[r];
+    for (std::int64_t i = 0; i < ahead_bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+    for (std::int64_t s = 0; s < row.count; ++s) {
+      const FoldSegment& segment = row.segments[s];
+      double* const to = sums + r * room + segment.phase * row.places;
+      if (segment.count == 0 || count == 0)
+        for (std::int64_t i = segment.first; i < segment.stop; ++i) to[i] = 0;
+      else if (count == 1) sum_taps<1>(windows, count, segment, to);
+      else if (count == 2) sum_taps<2>(windows, count, segment, to);
+      else if (count == 3) sum_taps<3>(windows, count, segment, to);
+      else sum_taps<0>(windows, count, segment, to);
+    }
+  }
+  if (flag.raised()) return false;
+  bool finite = true;
+  for (std::int64_t r = 0; r < rows; ++r) finite &= round_sums(sums + r * room, row, out + r * row.cells);
+  return finite;
+}
+
+// Every second item; nothing is read beyond the last of them.
+template <class U>
+void take_second(const U* from, U* to, std::int64_t n) {
+  constexpr std::int64_t step = kLanes<U>;
+  std::int64_t i = 0;
+  for (; i + step < n; i += step) store(to + i, deinterleaved2<0>(load(from + 2 * i), load(from + 2 * i + step)));
+  if (n > step) {  // ends with the last item, and overlaps the vector before
+    const U* const last = from + 2 * (n - step) - 1;
+    return store(to + n - step, deinterleaved2<1>(load(last), load(last + step)));
+  }
+  for (; i < n; ++i) to[i] = from[2 * i];
+}
+
+template <class U>
+void take_all(const U* from, U* to, std::int64_t n) {
+  constexpr std::int64_t step = kLanes<U>;
+  std::int64_t i = 0;
+  for (; i + step <= n; i += step) store(to + i, load(from + i));
+  if (i == n) return;
+  if (n > step) return store(to + n - step, load(from + n - step));
+  for (; i < n; ++i) to[i] = from[i];
+}
+
+template <class U>
+void unfold_items(const void* source, const UnfoldRows& rows, void* target) {
+  const auto* from = static_cast<const U*>(source);
+  auto* to = static_cast<U*>(target);
+  for (std::int64_t row = 0; row < rows.rows; ++row, from += rows.pitch, to += rows.length) {
+    for (std::int64_t i = 0; i < rows.first; ++i) to[i] = 0;
+    U* const held = to + rows.first;
+    if (rows.stride == 1) take_all(from, held, rows.count);
+    else if (rows.stride == 2) take_second(from, held, rows.count);
+    else
+      for (std::int64_t i = 0; i < rows.count; ++i) held[i] = from[i * rows.stride];
+    for (std::int64_t i = rows.first + rows.count; i < rows.length; ++i) to[i] = 0;
   }
 }
 
-void sum_rows(const float* const* sources, std::int64_t count, float* out, std::int64_t n, TermRange& range) {
-  const auto kernel = count == 9   ? sum_rows_of<9>
-                      : count == 6 ? sum_rows_of<6>
-                      : count == 4 ? sum_rows_of<4>
-                      : count == 2 ? sum_rows_of<2>
-                                   : sum_rows_of<0>;
-  kernel(sources, count, out, n, range);
+void unfold_rows(const void* from, const UnfoldRows& rows, void* to, std::int64_t item) {
+  if (item == 1) unfold_items<std::uint8_t>(from, rows, to);
+  else if (item == 2) unfold_items<std::uint16_t>(from, rows, to);
+  else if (item == 4) unfold_items<std::uint32_t>(from, rows, to);
+  else unfold_items<std::uint64_t>(from, rows, to);
 }
 
 template <class U>
@@ -121,7 +199,7 @@ void interleave(const void* even, const void* odd, void* to, std::int64_t n, std
 }  // namespace
 
 const PatchRowKernels& patch_row_kernels() {
-  static constexpr PatchRowKernels rows{sum_rows, interleave};
+  static constexpr PatchRowKernels rows{fold_rows, unfold_rows, interleave};
   return rows;
 }
 const PatchKernels<Float16>& patch_kernels_f16() { return table<Float16>; }
