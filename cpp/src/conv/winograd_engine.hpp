@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "conv/gather_problem.hpp"
+#include "conv/patch_grid.hpp"
 #include "conv/winograd_bounds.hpp"
 #include "conv/tasks.hpp"
 
@@ -25,11 +26,6 @@ inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
 // The transforms lose the signs of zeros. This margin, far below any nonzero sum of products of floats, leaves zeros
 // undecided.
 inline constexpr double kZeroMargin = 0x1p-300;
-
-// Neighbouring patches of a group that lie in one row: [first, first + count).
-struct PatchRun {
-  Index sample, row, column, count, first;
-};
 
 // Some output channels: [first, first + columns), `width` of them with the filling.
 struct PatchPanel {
@@ -106,7 +102,7 @@ class PatchEngine {
   const PatchKernels& patch_;
   const ProductKernels<double>& products_;
   const PatchBounds bounds_;
-  const Index rows_, columns_;  // patches along the axes
+  const PatchGrid grid_;
   const Index channels_;        // of all sources
   Index first_cell_[2];         // of patch 0 along the axes
   std::vector<std::vector<Index>> tap_offsets_;  // per source, of the nine taps in the order of the cells they meet
