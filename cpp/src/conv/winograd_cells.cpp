@@ -14,6 +14,10 @@ void PatchEngine::transform_group(Workspace& work, Index number) {
   find_runs(work, number);
   find_floors(work);
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
+  for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
+    const Index q = std::min(p, patches - 1);
+    work.places[p] = q / lane * channels_ * lane + q % lane;
+  }
   double* const lines = work.lines.at_least(kPatchSide * stride);
   double* const split = work.split.at_least(kSplitChannels * kPatchValues * patches);
   double* const cells = work.cells.at_least(kPatchValues * cell_stride(work));

@@ -13,13 +13,10 @@ void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const Patc
   const Index rows = products_.tall_rows[width / products_.width - 1];
   Index offsets[kPatchDepth];
   for (Index c = 0; c < block.count; ++c) offsets[c] = c * lane;
-  const double* patch[kPatchGroup + 2 * kMaxRows];  // the last ones again for the last rows of the last block
+  const double* patch[kPatchGroup + 2 * kMaxRows];
   for (Index value = 0; value < kPatchValues; ++value) {
     const double* const cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
-    for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
-      const Index q = std::min(p, patches - 1);
-      patch[p] = cells + q / lane * channels_ * lane + q % lane;
-    }
+    for (Index p = 0; p < patches + kMaxRows - 1; ++p) patch[p] = cells + work.places[p];
     for (Index first = 0; first < patches; first += rows)
       matrix(patch + first, offsets, filters + value * block_stride(block, width), block.count,
              sums + value * value_sums + first * width, width, 0, block.number == 0);
