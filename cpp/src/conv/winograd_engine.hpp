@@ -19,7 +19,7 @@ inline constexpr Index kPatchDepth = 64;                // channels summed befor
 inline constexpr Index kSplitChannels = 4;              // split into patches at a time
 // Patches of a group at most. Fewer would stay in a nearer cache, but the filters come from far away for every group.
 inline constexpr Index kPatchGroup = 32;
-inline constexpr Index kPatchFilterBytes = 40 << 20;    // of transformed filters at a time
+inline constexpr Index kPatchFilterBytes = 80 << 20;    // of transformed filters at a time
 // Refused if more than one output in so many is undecided by patches, or by its direct sum as well.
 inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
 
