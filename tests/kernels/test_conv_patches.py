@@ -86,9 +86,12 @@ def patch_cases(draw: st.DrawFn) -> Case:
     dtype = draw(st.sampled_from(DTYPES))
     groups = draw(st.sampled_from([1, 1, 2]))
     inside, outside = (draw(st.sampled_from([16, 17])) for _ in range(2))
-    sides = st.integers(0, 2)
+    dilation = tuple(draw(st.sampled_from([1, 1, 2, 3])) for _ in range(2))
+    sides = st.integers(0, 2 * max(dilation))
     padding = tuple((draw(sides), draw(sides)) for _ in range(2))
-    op: Conv | ConvTranspose = draw(st.sampled_from([Conv, ConvTranspose]))(2, padding=padding, groups=groups)
+    op: Conv | ConvTranspose = draw(st.sampled_from([Conv, ConvTranspose]))(
+        2, padding=padding, dilation=dilation, groups=groups
+    )
     forward = isinstance(op, Conv)
     batch = draw(st.sampled_from([1, 2]))
     x_shape = (batch, groups * inside, *(draw(st.integers(8, 11)) for _ in range(2)))
@@ -137,6 +140,20 @@ def test_weights_of_every_kind(kind: Any, dtype: np.dtype[Any]) -> None:
 
 # Several blocks of channels and panels; patches that fill one group, several groups, and part of a block.
 SHAPES = [(1, 130, 14, 14, 70), (3, 40, 30, 27, 33), (2, 16, 61, 9, 16)]
+
+
+@pytest.mark.parametrize("dilation", [(2, 2), (1, 3), (4, 2)], ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda f: f.__name__)
+def test_dilated_kernels_go_by_patches_of_each_phase(kind: Any, dilation: tuple[int, int]) -> None:
+    rng = np.random.default_rng(5)
+    op = Conv(2, padding=dilation, dilation=dilation)
+    with np.errstate(over="ignore"):
+        x = kind(rng, (1, 16, 15, 14)).astype(np.float32)
+    weight = rng.standard_normal((16, 16, 3, 3)).astype(np.float32)
+    _core.reset_engine_counts()
+    value = kernels.forward(op, (x, weight))
+    assert _core.engine_counts().get("conv_winograd", 0) == 1 or kind is not normal
+    assert_same_bits(value, spec.forward(op, x, weight), kind.__name__)
 
 
 @pytest.mark.usefixtures("restore")

@@ -87,9 +87,11 @@ void run_all(std::vector<GatherProblem>& problems, const ConvKernels& kernels) {
 
 // Every problem in parts that meet fewer taps, where that is worth it.
 void split(std::vector<GatherProblem>& problems) {
+  constexpr Index many = 256;  // channels, beside whose products what else a part costs is little
   std::vector<GatherProblem> parts;
   for (const GatherProblem& problem : problems) {
-    for (Gather& gather : split_by_taps(problem.gather, problem.batch)) {
+    const double worth = problem.mode == Mode::fast && problem.channels < many ? 0.4 : 0.75;
+    for (Gather& gather : split_by_taps(problem.gather, problem.batch, worth)) {
       parts.push_back(problem);
       parts.back().gather = std::move(gather);
     }

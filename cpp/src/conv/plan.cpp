@@ -135,20 +135,16 @@ std::vector<Gather> combined(const std::vector<std::vector<GatherAxis>>& parts) 
   return gathers;
 }
 
-// What the products of these parts cost: each sums its taps for its positions, and packs its filters once.
-double cost_of(const std::vector<std::vector<GatherAxis>>& parts, Index samples) {
-  constexpr double packing = 48;  // in positions
-  double products = static_cast<double>(samples), packed = packing;
-  for (const std::vector<GatherAxis>& axis : parts) {
-    double along = 0, taps = 0;
-    for (const GatherAxis& part : axis) {
-      along += static_cast<double>(part.positions) * static_cast<double>(part.tap.size());
-      taps += static_cast<double>(part.tap.size());
-    }
-    products *= along;
-    packed *= taps;
+// What the products of these parts cost: each sums its taps for its positions, tile by tile, and packs its filters once.
+double cost_of(const std::vector<Gather>& parts, Index samples) {
+  constexpr Index packing = 48, tile = 256, of_tile = 16, rows = 8;  // in positions
+  double cost = 0;
+  for (const Gather& part : parts) {
+    const Index positions = position_count(part);
+    const Index sample = ceil_div(positions, rows) * rows + ceil_div(positions, tile) * of_tile;
+    cost += static_cast<double>(tap_count(part)) * static_cast<double>(samples * sample + packing);
   }
-  return products + packed;
+  return cost;
 }
 
 bool plain(const Axis& axis) {
@@ -217,14 +213,13 @@ Gather trimmed(const Gather& gather) {
   return kept;
 }
 
-std::vector<Gather> split_by_taps(const Gather& gather, Index samples) {
+std::vector<Gather> split_by_taps(const Gather& gather, Index samples, double worth) {
   constexpr std::size_t most_axes = 3, most_parts = 27;
-  constexpr double worth = 0.4;  // small parts cost more than their products
   if (gather.size() > most_axes || position_count(gather) == 0) return {gather};
-  std::vector<std::vector<GatherAxis>> best;
-  for (const GatherAxis& axis : gather) best.push_back({axis});
+  std::vector<Gather> best{gather};
   double least = worth * cost_of(best, samples);
-  const std::vector<std::vector<GatherAxis>> whole = best;
+  std::vector<std::vector<GatherAxis>> whole;
+  for (const GatherAxis& axis : gather) whole.push_back({axis});
   for (unsigned axes = 1; axes < 1u << gather.size(); ++axes) {  // those that are split
     std::vector<std::vector<GatherAxis>> parts = whole;
     std::size_t count = 1;
@@ -232,12 +227,14 @@ std::vector<Gather> split_by_taps(const Gather& gather, Index samples) {
       if ((axes >> axis & 1) != 0) parts[axis] = parts_of(gather[axis]);
       count *= parts[axis].size();
     }
-    const double cost = cost_of(parts, samples);
-    if (count > most_parts || cost >= least) continue;
+    if (count > most_parts) continue;
+    std::vector<Gather> gathers = combined(parts);
+    const double cost = cost_of(gathers, samples);
+    if (cost >= least) continue;
     least = cost;
-    best = std::move(parts);
+    best = std::move(gathers);
   }
-  return combined(best);
+  return best;
 }
 
 Index position_count(const Gather& gather) {

@@ -38,9 +38,9 @@ std::pair<Index, Index> real_positions(const GatherAxis& axis, std::size_t tap);
 // The gather without the taps that meet no real cell.
 Gather trimmed(const Gather& gather);
 
-// The gather in parts that meet fewer taps each, if that is much less work for so many samples: with a large dilation
-// most taps of most positions lie in the padding.
-std::vector<Gather> split_by_taps(const Gather& gather, Index samples);
+// The gather in parts that meet fewer taps each, if that leaves less than this share of the work for so many samples:
+// with a large dilation many taps of many positions lie in the padding.
+std::vector<Gather> split_by_taps(const Gather& gather, Index samples, double worth);
 
 Index position_count(const Gather& gather);
 Index tap_count(const Gather& gather);

@@ -7,29 +7,21 @@ void WeightPatchEngine::find_runs(Workspace& work, Index chunk) const {
   const Index begin = chunk * patches_ / chunks_, end = (chunk + 1) * patches_ / chunks_;
   work.patches = end - begin;
   work.padded = ceil_div(work.patches, 8) * 8;
-  work.runs.clear();
-  for (Index i = begin; i < end;) {
-    const Index column = i % columns_, count = std::min(columns_ - column, end - i);
-    work.runs.push_back({i / (columns_ * rows_), i / columns_ % rows_, column, count, i - begin});
-    i += count;
-  }
+  grid_.find_runs(begin, end, work.runs);
 }
 
 // Six lines of cells of one channel, zeros in the padding.
-void WeightPatchEngine::load_cells(const WeightRun& run, Index channel, double* lines) const {
+void WeightPatchEngine::load_cells(const PatchRun& run, Index channel, double* lines) const {
   const Elements plane = inputs_.data + run.sample * inputs_.batch + channel * inputs_.channel;
-  const Index top = run.row * kPatchOutputs - g_.axes[0].before, left = run.column * kPatchOutputs - g_.axes[1].before;
-  const Index length = run.count * kPatchOutputs + 2, end = ceil_div(length, 8) * 8;  // whole vectors
-  const Index low = std::clamp<Index>(-left, 0, length);
-  const Index high = std::clamp<Index>(g_.axes[1].size - left, low, length);
+  const Index length = run.count * kPatchOutputs + 2;
+  const Index apart = grid_.across.apart, step = apart * inputs_.spatial[1];
+  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs) - g_.axes[1].before;
+  Segment line{0, length, left, apart};
+  line.find_real(g_.axes[1].size);
   for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const bool real = top + i >= 0 && top + i < g_.axes[0].size && low < high;
-    std::fill(lines, lines + (real ? low : end), 0.0);
-    if (!real) continue;
-    const Elements from = plane + (top + i) * inputs_.spatial[0] + (left + low) * inputs_.spatial[1];
-    if (inputs_.spatial[1] == 1) prefetch(from, inputs_.channel, high - low);
-    from.load(inputs_.spatial[1], high - low, lines + low);
-    std::fill(lines + high, lines + end, 0.0);
+    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i) - g_.axes[0].before;
+    const bool real = y >= 0 && y < g_.axes[0].size;
+    load_line(plane, y * inputs_.spatial[0] + left * inputs_.spatial[1], step, line, real, inputs_.channel, lines);
   }
 }
 
@@ -47,13 +39,13 @@ void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task)
     const Index count = std::min(kTransformedTogether, task.ins - first);
     for (Index c = first; c < first + count; ++c) {
       std::fill_n(squares, stride, 0.0);
-      for (const WeightRun& run : work.runs) {
+      for (const PatchRun& run : work.runs) {
         load_cells(run, task.group * g_.in_channels + task.first_in + c, lines);
         patch_.columns(lines, stride, run.count, split + (c - first) * split_size + run.first, padded, squares);
       }
       // A cell of a column is in two patches of the row at most.
       double sum = 0;
-      for (Index x = 0; x < kPatchOutputs * std::min(columns_, work.patches) + 2; ++x) sum += squares[x];
+      for (Index x = 0; x < kPatchOutputs * std::min(grid_.across.patches, work.patches) + 2; ++x) sum += squares[x];
       work.input_size[static_cast<std::size_t>(c)] += 2 * sum;
     }
     patch_.rows(split, padded, padded, padded, count, cells + first * padded, value_stride, 0, unused);
@@ -65,16 +57,18 @@ void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task)
 }
 
 // Four lines of outputs as turned[(line * cells + x) * width + channel], zeros beyond the end.
-void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, const WeightRun& run) {
-  const Index cells = run.count * kPatchOutputs, left = run.column * kPatchOutputs, width = work.width;
-  const Index real = std::min(cells, g_.axes[1].output - left), line = odd_lines<double>(cells);
+void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run) {
+  const Index cells = run.count * kPatchOutputs, width = work.width, line = odd_lines<double>(cells);
+  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs);
+  const Index real = std::min(cells, grid_.across.left(run.phase[1], run.column));
+  const Index step = grid_.across.apart * outputs_.spatial[1];
   const bool inside = outputs_.channel == 1 && outputs_.spatial[1] != 1;
   double* const lines = work.output_lines.at_least(width * line);
   double* turned = work.turned.at_least(kPatchOutputs * chunk_patches_ * kPatchOutputs * width);
   const Index first = task.group * g_.out_channels + task.first_out;
   for (Index i = 0; i < kPatchOutputs; ++i, turned += cells * width) {
-    const Index y = run.row * kPatchOutputs + i;
-    if (y >= g_.axes[0].output) {
+    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i);
+    if (y >= g_.axes[0].output || real == 0) {
       std::fill_n(turned, cells * width, 0.0);
       continue;
     }
@@ -82,12 +76,12 @@ void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, co
                     left * outputs_.spatial[1];
     if (inside) {
       std::fill_n(turned, cells * width, 0.0);
-      for (Index x = 0; x < real; ++x) (from + x * outputs_.spatial[1]).load(1, task.outs, turned + x * width);
+      for (Index x = 0; x < real; ++x) (from + x * step).load(1, task.outs, turned + x * width);
       continue;
     }
     for (Index m = 0; m < task.outs; ++m, from += outputs_.channel) {
-      if (outputs_.spatial[1] == 1) prefetch(from, 2 * outputs_.channel, real);
-      from.load(outputs_.spatial[1], real, lines + m * line);
+      if (step == 1) prefetch(from, 2 * outputs_.channel, real);
+      from.load(step, real, lines + m * line);
       std::fill(lines + m * line + real, lines + m * line + cells, 0.0);
     }
     std::fill(lines + task.outs * line, lines + width * line, 0.0);
@@ -99,7 +93,7 @@ void WeightPatchEngine::transform_outputs(Workspace& work, const WeightTask& tas
   const Index value_stride = output_stride(work), width = work.width;
   double* const values = work.outputs.at_least(kPatchValues * value_stride);
   double* const squares = work.output_squares.at_least(1);
-  for (const WeightRun& run : work.runs) {
+  for (const PatchRun& run : work.runs) {
     load_outputs(work, task, run);
     const double* const turned = work.turned.at_least(1);
     for (Index column = 0; column < width; column += panel_width()) {

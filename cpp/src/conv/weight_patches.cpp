@@ -2,18 +2,24 @@
 
 namespace halfulp::conv {
 
-// Three neighbouring taps along both axes, and channels and positions enough to be worth the transforms.
+namespace {
+
+PatchGrid patch_grid(const Geometry& geometry) {
+  const auto along = [](const Axis& axis) { return PatchAxis(axis.output, axis.dilation); };
+  return {along(geometry.axes[0]), along(geometry.axes[1])};
+}
+
+}  // namespace
+
+// Three taps along both axes, and channels and positions enough to be worth the transforms.
 bool WeightPatchEngine::fits(const Geometry& geometry) {
   constexpr Index least_channels = 16;
   if (geometry.axes.size() != 2 || geometry.in_channels < least_channels || geometry.out_channels < least_channels)
     return false;
-  Index positions = geometry.batch, patches = geometry.batch;
-  for (const Axis& axis : geometry.axes) {
-    if (axis.kernel != kPatchTaps || axis.stride != 1 || axis.dilation != 1) return false;
-    positions *= axis.output;
-    patches *= ceil_div(axis.output, kPatchOutputs);
-  }
-  return patches >= 4 && 2 * kPatchValues * patches <= 9 * positions;
+  for (const Axis& axis : geometry.axes)
+    if (axis.kernel != kPatchTaps || axis.stride != 1) return false;
+  const PatchGrid grid = patch_grid(geometry);
+  return grid.count(geometry.batch) >= 4 && grid.is_worth(geometry.batch, 1);
 }
 
 WeightPatchEngine::WeightPatchEngine(const Geometry& geometry, const SourcePlanes& inputs,
@@ -29,9 +35,8 @@ WeightPatchEngine::WeightPatchEngine(const Geometry& geometry, const SourcePlane
       weight_(select_weight_kernels()),
       products_(kernels.wide),
       terms_(geometry, inputs, outputs),
-      rows_(ceil_div(geometry.axes[0].output, kPatchOutputs)),
-      columns_(ceil_div(geometry.axes[1].output, kPatchOutputs)),
-      patches_(geometry.batch * rows_ * columns_),
+      grid_(patch_grid(geometry)),
+      patches_(grid_.count(geometry.batch)),
       chunks_(ceil_div(patches_, kChunkPatches)),
       chunk_patches_(ceil_div(patches_, chunks_)),
       flush_(std::min(chunks_, kMostChunkSums)),

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <vector>
 
+#include "conv/patch_grid.hpp"
 #include "conv/tasks.hpp"
 #include "conv/weight_engine.hpp"
 #include "conv/weight_patch_bounds.hpp"
@@ -23,11 +24,6 @@ inline constexpr Index kTransformedTogether = 4;   // input channels
 inline constexpr Index kUndecidedWeights = 32;     // refused if more than one weight in so many is undecided
 inline constexpr double kZeroWeightMargin = 0x1p-300;  // leaves zeros undecided, whose signs the transforms lose
 
-// Neighbouring patches of a chunk that lie in one row: [first, first + count).
-struct WeightRun {
-  Index sample, row, column, count, first;
-};
-
 struct WeightPatchWorkspace {
   Buffer<double, true> lines;
   Buffer<double> cell_squares, split, cells, unused;              // of a chunk: cells[value][channel][patch]
@@ -36,7 +32,7 @@ struct WeightPatchWorkspace {
   Buffer<std::byte> rounded;
   Buffer<std::uint8_t> bad;
   std::vector<double> input_squares, input_size;  // [channel][value], [channel]
-  std::vector<WeightRun> runs;
+  std::vector<PatchRun> runs;
   SparseChannels sparse;
   Index patches = 0, padded = 0;  // of the chunk; rounded up to whole vectors
   Index width = 0, rows = 0;      // of the sums: output and input channels with the filling
@@ -59,9 +55,9 @@ class WeightPatchEngine {
   void run_task(Workspace& work, const WeightTask& task);
   // weight_patch_sums.cpp
   void find_runs(Workspace& work, Index chunk) const;
-  void load_cells(const WeightRun& run, Index channel, double* lines) const;
+  void load_cells(const PatchRun& run, Index channel, double* lines) const;
   void transform_cells(Workspace& work, const WeightTask& task);
-  void load_outputs(Workspace& work, const WeightTask& task, const WeightRun& run);
+  void load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run);
   void transform_outputs(Workspace& work, const WeightTask& task);
   void sum_chunk(Workspace& work, const WeightTask& task, bool first);
   // weight_patch_finish.cpp
@@ -85,7 +81,8 @@ class WeightPatchEngine {
   const WeightKernels& weight_;
   const ProductKernels<double>& products_;
   const WeightTerms terms_;
-  const Index rows_, columns_, patches_;  // patches along the axes, and all of the batch
+  const PatchGrid grid_;
+  const Index patches_;  // of the batch
   const Index chunks_, chunk_patches_, flush_;
   const double roundings_;
   const WeightPatchBounds bounds_;

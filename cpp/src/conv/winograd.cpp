@@ -5,23 +5,30 @@
 
 namespace halfulp::conv {
 
-// Three neighbouring cells along both axes, and channels and positions enough to be worth the transforms.
+namespace {
+
+PatchGrid patch_grid(const Gather& gather) {
+  const auto along = [](const GatherAxis& axis) {
+    return PatchAxis(axis.positions, std::abs(axis.offset[1] - axis.offset[0]));
+  };
+  return {along(gather[0]), along(gather[1])};
+}
+
+}  // namespace
+
+// Three cells evenly along both axes, and channels and positions enough to be worth the transforms.
 bool PatchEngine::fits(const GatherProblem& problem, const ConvKernels& kernels) {
   constexpr Index least_channels = 16, most_channels = 1024;  // more would need too much memory
   if (problem.gather.size() != 2 || problem.variants != 1 || problem.sources.size() > 2) return false;
   if (problem.channels < least_channels || problem.rows < least_channels) return false;
   if (problem.channels * static_cast<Index>(problem.sources.size()) > most_channels) return false;
   if (3 * problem.rows < problem.channels) return false;  // too few outputs for the cells that are transformed
-  Index positions = problem.batch, patches = problem.batch;
   for (const GatherAxis& axis : problem.gather) {
     if (axis.tap.size() != kPatchTaps || axis.step != 1) return false;
-    const Index step = axis.offset[1] - axis.offset[0];
-    if (step * step != 1 || axis.offset[2] - axis.offset[1] != step) return false;
-    positions *= axis.positions;
-    patches *= ceil_div(axis.positions, kPatchOutputs);
+    if (axis.offset[2] - axis.offset[1] != axis.offset[1] - axis.offset[0]) return false;
   }
-  const Index rows = kernels.wide.rows;
-  return positions > 0 && 2 * kPatchValues * ceil_div(patches, rows) * rows <= 9 * positions;
+  return problem.batch * position_count(problem.gather) > 0 &&
+         patch_grid(problem.gather).is_worth(problem.batch, kernels.wide.rows);
 }
 
 PatchEngine::PatchEngine(const GatherProblem& problem, Index group, const ConvKernels& kernels)
@@ -31,10 +38,9 @@ PatchEngine::PatchEngine(const GatherProblem& problem, Index group, const ConvKe
       kernels_(kernels),
       patch_(select_patch_kernels()),
       products_(kernels.wide),
-      rows_(ceil_div(problem.gather[0].positions, kPatchOutputs)),
-      columns_(ceil_div(problem.gather[1].positions, kPatchOutputs)),
+      grid_(patch_grid(problem.gather)),
       channels_(problem.channels * static_cast<Index>(problem.sources.size())),
-      total_blocks_(ceil_div(problem.batch * rows_ * columns_, kernels.wide.rows)) {
+      total_blocks_(ceil_div(grid_.count(problem.batch), kernels.wide.rows)) {
   for (int axis = 0; axis < 2; ++axis) {
     const std::vector<Index>& offset = p_.gather[static_cast<std::size_t>(axis)].offset;
     first_cell_[axis] = std::min(offset.front(), offset.back());

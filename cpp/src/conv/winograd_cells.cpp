@@ -7,19 +7,17 @@ void PatchEngine::find_runs(Workspace& work, Index number) {
   const Index lane = products_.rows;
   const Index begin = number * total_blocks_ / groups_ * lane;
   work.patches = (number + 1) * total_blocks_ / groups_ * lane - begin;
-  const Index end = std::min(begin + work.patches, p_.batch * rows_ * columns_);
-  work.runs.clear();
-  for (Index i = begin; i < end;) {
-    const Index column = i % columns_, count = std::min(columns_ - column, end - i);
-    work.runs.push_back({i / (columns_ * rows_), i / columns_ % rows_, column, count, i - begin});
-    i += count;
-  }
+  grid_.find_runs(begin, std::min(begin + work.patches, grid_.count(p_.batch)), work.runs);
 }
 
 void PatchEngine::transform_group(Workspace& work, Index number) {
   find_runs(work, number);
   find_floors(work);
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
+  for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
+    const Index q = std::min(p, patches - 1);
+    work.places[p] = q / lane * channels_ * lane + q % lane;
+  }
   double* const lines = work.lines.at_least(kPatchSide * stride);
   double* const split = work.split.at_least(kSplitChannels * kPatchValues * patches);
   double* const cells = work.cells.at_least(kPatchValues * cell_stride(work));
@@ -55,18 +53,16 @@ void PatchEngine::load_lines(std::size_t s, Index channel, const PatchRun& run, 
   const SourcePlanes& planes = p_.sources[s].planes;
   const Elements plane =
       planes.data + run.sample * planes.batch + (conv_group_ * p_.channels + channel) * planes.channel;
-  const Index top = run.row * kPatchOutputs + first_cell_[0], left = run.column * kPatchOutputs + first_cell_[1];
-  const Index length = run.count * kPatchOutputs + 2, end = ceil_div(length, 8) * 8;  // whole vectors
-  const Index low = std::clamp<Index>(-left, 0, length);
-  const Index high = std::clamp<Index>(p_.gather[1].source_size - left, low, length);
+  const Index length = run.count * kPatchOutputs + 2;
+  const Index apart = grid_.across.apart, step = apart * planes.spatial[1];
+  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs) + first_cell_[1];
+  Segment line{0, length, left, apart};
+  line.find_real(p_.gather[1].source_size);
   for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const bool real = top + i >= 0 && top + i < p_.gather[0].source_size && low < high;
-    std::fill(lines, lines + (real ? low : end), 0.0);
-    if (!real) continue;
-    const Elements from = plane + (top + i) * planes.spatial[0] + (left + low) * planes.spatial[1];
-    if (planes.spatial[1] == 1 && channel + 1 < p_.channels) prefetch(from, planes.channel, high - low);
-    from.load(planes.spatial[1], high - low, lines + low);
-    std::fill(lines + high, lines + end, 0.0);
+    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i) + first_cell_[0];
+    const bool real = y >= 0 && y < p_.gather[0].source_size;
+    load_line(plane, y * planes.spatial[0] + left * planes.spatial[1], step, line, real,
+              channel + 1 < p_.channels ? planes.channel : 0, lines);
   }
 }
 
@@ -81,9 +77,9 @@ void PatchEngine::find_reach(Workspace& work, std::size_t s) {
   const double share = patch_.cell_roundings / roundings_;
   bool finite = true;
   for (const PatchRun& run : work.runs) {
-    const Index below = p_.gather[0].positions - run.row * kPatchOutputs;
+    const Index below = grid_.down.left(run.phase[0], run.row);
     for (Index p = 0; p < run.count; ++p) {
-      const Index right = p_.gather[1].positions - (run.column + p) * kPatchOutputs, patch = run.first + p;
+      const Index right = grid_.across.left(run.phase[1], run.column + p), patch = run.first + p;
       double cells = 0;
       for (Index x = 0; x < kPatchSide; ++x) cells += run_squares[p * kPatchOutputs + x];
       for (Index i = 0; i < std::min<Index>(kPatchOutputs, below); ++i) {
@@ -106,8 +102,8 @@ void PatchEngine::find_floors(Workspace& work) {
   double* const floors = work.floors.at_least(16 * patches);
   std::fill_n(floors, 16 * patches, 0.0);
   for (const PatchRun& run : work.runs) {
-    const Index below = std::min<Index>(kPatchOutputs, p_.gather[0].positions - run.row * kPatchOutputs);
-    const Index right = std::min(run.count * kPatchOutputs, p_.gather[1].positions - run.column * kPatchOutputs);
+    const Index below = std::min<Index>(kPatchOutputs, grid_.down.left(run.phase[0], run.row));
+    const Index right = std::min(run.count * kPatchOutputs, grid_.across.left(run.phase[1], run.column));
     for (Index i = 0; i < below; ++i) std::fill_n(floors + (i * patches + run.first) * 4, right, kZeroMargin);
   }
 }

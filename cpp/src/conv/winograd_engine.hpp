@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "conv/gather_problem.hpp"
+#include "conv/patch_grid.hpp"
 #include "conv/winograd_bounds.hpp"
 #include "conv/tasks.hpp"
 
@@ -18,18 +19,13 @@ inline constexpr Index kPatchDepth = 64;                // channels summed befor
 inline constexpr Index kSplitChannels = 4;              // split into patches at a time
 // Patches of a group at most. Fewer would stay in a nearer cache, but the filters come from far away for every group.
 inline constexpr Index kPatchGroup = 32;
-inline constexpr Index kPatchFilterBytes = 20 << 20;    // of transformed filters at a time
+inline constexpr Index kPatchFilterBytes = 80 << 20;    // of transformed filters at a time
 // Refused if more than one output in so many is undecided by patches, or by its direct sum as well.
 inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
 
 // The transforms lose the signs of zeros. This margin, far below any nonzero sum of products of floats, leaves zeros
 // undecided.
 inline constexpr double kZeroMargin = 0x1p-300;
-
-// Neighbouring patches of a group that lie in one row: [first, first + count).
-struct PatchRun {
-  Index sample, row, column, count, first;
-};
 
 // Some output channels: [first, first + columns), `width` of them with the filling.
 struct PatchPanel {
@@ -54,6 +50,7 @@ struct PatchWorkspace {
   std::vector<PatchRun> runs;
   Sizes position{0, 0};  // of the output that is being resolved
   Index group = -1;    // whose cells are transformed
+  Index places[kPatchGroup + 2 * kMaxRows];  // of its patches in the transformed cells; the last one again beyond
   Index patches = 0;   // of it, a multiple of the matrix kernel's rows
   Index seen = 0, undecided = 0, hard = 0;  // hard: undecided by the direct sum, too
 };
@@ -106,7 +103,7 @@ class PatchEngine {
   const PatchKernels& patch_;
   const ProductKernels<double>& products_;
   const PatchBounds bounds_;
-  const Index rows_, columns_;  // patches along the axes
+  const PatchGrid grid_;
   const Index channels_;        // of all sources
   Index first_cell_[2];         // of patch 0 along the axes
   std::vector<std::vector<Index>> tap_offsets_;  // per source, of the nine taps in the order of the cells they meet

@@ -13,13 +13,10 @@ void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const Patc
   const Index rows = products_.tall_rows[width / products_.width - 1];
   Index offsets[kPatchDepth];
   for (Index c = 0; c < block.count; ++c) offsets[c] = c * lane;
-  const double* patch[kPatchGroup + 2 * kMaxRows];  // the last ones again for the last rows of the last block
+  const double* patch[kPatchGroup + 2 * kMaxRows];
   for (Index value = 0; value < kPatchValues; ++value) {
     const double* const cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
-    for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
-      const Index q = std::min(p, patches - 1);
-      patch[p] = cells + q / lane * channels_ * lane + q % lane;
-    }
+    for (Index p = 0; p < patches + kMaxRows - 1; ++p) patch[p] = cells + work.places[p];
     for (Index first = 0; first < patches; first += rows)
       matrix(patch + first, offsets, filters + value * block_stride(block, width), block.count,
              sums + value * value_sums + first * width, width, 0, block.number == 0);
@@ -73,7 +70,8 @@ bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const
       const Index first = (i * work.patches + run.first) * kPatchOutputs;
       for (Index x = 0; x < run.count * kPatchOutputs; ++x) {
         if (bad[first + x] == 0) continue;
-        work.position = {run.row * kPatchOutputs + i, run.column * kPatchOutputs + x};
+        work.position = {grid_.down.place(run.phase[0], run.row * kPatchOutputs + i),
+                         grid_.across.place(run.phase[1], run.column * kPatchOutputs + x)};
         if (sum_directly(run.sample, row, work.position, out + (first + x))) continue;
         work.hard += 1;
         bool all_zero = a.base == 0;
@@ -96,7 +94,8 @@ bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, c
     Index weight[9], cell[9];
     int count = 0;
     for (Index t = 0; t < 9; ++t) {
-      const Index y = position[0] + first_cell_[0] + t / 3, x = position[1] + first_cell_[1] + t % 3;
+      const Index y = position[0] + first_cell_[0] + t / 3 * grid_.down.apart;
+      const Index x = position[1] + first_cell_[1] + t % 3 * grid_.across.apart;
       if (y < 0 || y >= p_.gather[0].source_size || x < 0 || x >= p_.gather[1].source_size) continue;
       weight[count] = tap_offsets_[s][static_cast<std::size_t>(t)];
       cell[count++] = y * source.planes.spatial[0] + x * source.planes.spatial[1];
@@ -132,13 +131,14 @@ bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, c
 
 void PatchEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
   const GatherAxis &down = p_.gather[0], &across = p_.gather[1];
-  const Index stride = across.out_step * p_.out.spatial[1];
+  const Index stride = across.out_step * grid_.across.apart * p_.out.spatial[1];
   for (const PatchRun& run : work.runs) {
-    const Index below = std::min<Index>(kPatchOutputs, down.positions - run.row * kPatchOutputs);
-    const Index right = std::min(run.count * kPatchOutputs, across.positions - run.column * kPatchOutputs);
+    const Index below = std::min<Index>(kPatchOutputs, grid_.down.left(run.phase[0], run.row));
+    const Index right = std::min(run.count * kPatchOutputs, grid_.across.left(run.phase[1], run.column));
+    const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs);
     for (Index i = 0; i < below; ++i) {
-      const Index y = down.out_start + (run.row * kPatchOutputs + i) * down.out_step;
-      const Index x = across.out_start + run.column * kPatchOutputs * across.out_step;
+      const Index top = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i);
+      const Index y = down.out_start + top * down.out_step, x = across.out_start + left * across.out_step;
       const Outputs out = p_.plane(run.sample, conv_group_, row) + y * p_.out.spatial[0] + x * p_.out.spatial[1];
       const Elements in = rounded + (i * work.patches + run.first) * kPatchOutputs;
       copy_spread(kernels_, in, right, stride, out);

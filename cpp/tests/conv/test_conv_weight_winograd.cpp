@@ -19,7 +19,7 @@ using namespace halfulp::conv;
 namespace {
 
 struct Shape {
-  Index batch, groups, ins, outs, height, width, before, after;
+  Index batch, groups, ins, outs, height, width, before, after, dilation = 1;
 };
 
 template <class T>
@@ -34,7 +34,8 @@ struct Example {
     for (const Index size : {shape.height, shape.width}) {
       Axis axis;
       axis.size = size, axis.kernel = 3, axis.before = shape.before, axis.after = shape.after;
-      axis.output = size + shape.before + shape.after - 2;
+      axis.dilation = shape.dilation;
+      axis.output = size + shape.before + shape.after - 2 * shape.dilation;
       geometry.axes.push_back(axis);
     }
     x.resize(static_cast<std::size_t>(shape.batch * shape.groups * shape.ins * cells()));
@@ -64,7 +65,8 @@ struct Example {
     typename ExactSums<T>::products sum;
     for (Index n = 0; n < shape.batch; ++n) {
       for (Index o = 0; o < rows * columns; ++o) {
-        const Index r = o / columns + tap / 3 - shape.before, c = o % columns + tap % 3 - shape.before;
+        const Index r = o / columns + tap / 3 * shape.dilation - shape.before;
+        const Index c = o % columns + tap % 3 * shape.dilation - shape.before;
         if (r < 0 || r >= shape.height || c < 0 || c >= shape.width) continue;
         const Index cell = ((n * all_ins + group * shape.ins + in) * shape.height + r) * shape.width + c;
         sum.add_product(as_double(y[static_cast<std::size_t>((n * all_outs + out) * rows * columns + o)]),
@@ -91,9 +93,11 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <class T>
 void check_shapes(std::mt19937& random) {
-  // One chunk of patches, many chunks with totals; parts of vectors; several tasks; groups; padding of either side.
-  const Shape shapes[] = {{1, 1, 16, 16, 8, 8, 1, 1},   {2, 1, 130, 26, 13, 11, 2, 0}, {3, 2, 17, 18, 23, 14, 0, 2},
-                          {1, 1, 16, 140, 9, 12, 1, 1}, {4, 1, 16, 17, 123, 118, 1, 1}};
+  // One chunk of patches, many chunks with totals; parts of vectors; several tasks; groups; padding of either side;
+  // dilations: phases of one length, of two lengths, one of which ends a patch earlier, and of part of a patch.
+  const Shape shapes[] = {{1, 1, 16, 16, 8, 8, 1, 1},      {2, 1, 130, 26, 13, 11, 2, 0},   {3, 2, 17, 18, 23, 14, 0, 2},
+                          {1, 1, 16, 140, 9, 12, 1, 1},    {4, 1, 16, 17, 123, 118, 1, 1},  {2, 1, 16, 18, 16, 24, 2, 2, 2},
+                          {1, 2, 17, 16, 17, 18, 2, 3, 2}, {2, 1, 16, 16, 20, 13, 0, 4, 3}};
   for (const Shape& shape : shapes) {
     Example<T> e = example<T>(shape, random);
     std::vector<T> once;  // the first answer, some weights of which are held against the exact ones

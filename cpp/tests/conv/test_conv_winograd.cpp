@@ -17,7 +17,7 @@ using namespace halfulp::conv;
 namespace {
 
 struct Shape {
-  Index batch, groups, channels, rows, height, width, before, after;
+  Index batch, groups, channels, rows, height, width, before, after, dilation = 1;
 };
 
 template <class T>
@@ -27,7 +27,7 @@ struct Example {
   int sources;
   std::vector<T> x[2], w[2], bias, y;
 
-  Index out(Index size) const { return size + shape.before + shape.after - 2; }
+  Index out(Index size) const { return size + shape.before + shape.after - 2 * shape.dilation; }
   Index positions() const { return out(shape.height) * out(shape.width); }
   Index cells() const { return shape.height * shape.width; }
 
@@ -40,7 +40,7 @@ struct Example {
       axis.positions = out(size);
       axis.source_size = size;
       axis.tap = {0, 1, 2};
-      for (Index t = 0; t < 3; ++t) axis.offset.push_back((flipped ? 2 - t : t) - shape.before);
+      for (Index t = 0; t < 3; ++t) axis.offset.push_back((flipped ? 2 - t : t) * shape.dilation - shape.before);
       p.gather.push_back(axis);
     }
     const Index all = shape.groups * shape.channels;
@@ -105,8 +105,10 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 template <class T>
 void check_shapes(std::mt19937& random) {
-  // One group of patches, several, parts of a block; several blocks of channels; groups; padding of either side.
-  const Shape shapes[] = {{1, 1, 16, 16, 12, 12, 1, 1}, {2, 1, 70, 26, 13, 11, 2, 0}, {3, 2, 17, 18, 23, 14, 0, 2}};
+  // One group of patches, several, parts of a block; several blocks of channels; groups; padding of either side;
+  // dilations: phases of one length, of two lengths, one of which ends a patch earlier, and of part of a patch.
+  const Shape shapes[] = {{1, 1, 16, 16, 12, 12, 1, 1},   {2, 1, 70, 26, 13, 11, 2, 0},  {3, 2, 17, 18, 23, 14, 0, 2},
+                          {2, 1, 16, 18, 16, 24, 2, 2, 2}, {1, 2, 17, 16, 17, 18, 2, 3, 2}, {2, 1, 16, 16, 20, 13, 0, 4, 3}};
   for (const Shape& shape : shapes) {
     for (const bool flipped : {false, true}) {
       Example<T> e = example<T>(shape, flipped, flipped ? 1 : 2, random);
