@@ -135,7 +135,8 @@ std::vector<Gather> combined(const std::vector<std::vector<GatherAxis>>& parts) 
   return gathers;
 }
 
-// What the products of these parts cost: each sums its taps for its positions, tile by tile, and packs its filters once.
+// What the products of these parts cost: each sums its taps for its positions, tile by tile, and packs its filters
+// once.
 double cost_of(const std::vector<Gather>& parts, Index samples) {
   constexpr Index packing = 48, tile = 256, of_tile = 16, rows = 8;  // in positions
   double cost = 0;

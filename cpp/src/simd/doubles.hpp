@@ -350,8 +350,8 @@ inline V larger(const V& a, const V& b) {
 #endif
 }
 
-// The upper 16 bits of lanes as signed numbers, where maxima of whole lanes take several instructions. The other bits of
-// a result mean nothing.
+// The upper 16 bits of lanes as signed numbers, where maxima of whole lanes take several instructions. The other bits
+// of a result mean nothing.
 #if defined(HALFULP_ISA_avx512) || !defined(HALFULP_X86)
 template <class Bits>
 inline constexpr bool kUpperBits = false;

@@ -95,8 +95,9 @@ template <class T>
 void check_shapes(std::mt19937& random) {
   // One chunk of patches, many chunks with totals; parts of vectors; several tasks; groups; padding of either side;
   // dilations: phases of one length, of two lengths, one of which ends a patch earlier, and of part of a patch.
-  const Shape shapes[] = {{1, 1, 16, 16, 8, 8, 1, 1},      {2, 1, 130, 26, 13, 11, 2, 0},   {3, 2, 17, 18, 23, 14, 0, 2},
-                          {1, 1, 16, 140, 9, 12, 1, 1},    {4, 1, 16, 17, 123, 118, 1, 1},  {2, 1, 16, 18, 16, 24, 2, 2, 2},
+  const Shape shapes[] = {{1, 1, 16, 16, 8, 8, 1, 1},      {2, 1, 130, 26, 13, 11, 2, 0},
+                          {3, 2, 17, 18, 23, 14, 0, 2},    {1, 1, 16, 140, 9, 12, 1, 1},
+                          {4, 1, 16, 17, 123, 118, 1, 1},  {2, 1, 16, 18, 16, 24, 2, 2, 2},
                           {1, 2, 17, 16, 17, 18, 2, 3, 2}, {2, 1, 16, 16, 20, 13, 0, 4, 3}};
   for (const Shape& shape : shapes) {
     Example<T> e = example<T>(shape, random);

@@ -107,8 +107,9 @@ template <class T>
 void check_shapes(std::mt19937& random) {
   // One group of patches, several, parts of a block; several blocks of channels; groups; padding of either side;
   // dilations: phases of one length, of two lengths, one of which ends a patch earlier, and of part of a patch.
-  const Shape shapes[] = {{1, 1, 16, 16, 12, 12, 1, 1},   {2, 1, 70, 26, 13, 11, 2, 0},  {3, 2, 17, 18, 23, 14, 0, 2},
-                          {2, 1, 16, 18, 16, 24, 2, 2, 2}, {1, 2, 17, 16, 17, 18, 2, 3, 2}, {2, 1, 16, 16, 20, 13, 0, 4, 3}};
+  const Shape shapes[] = {{1, 1, 16, 16, 12, 12, 1, 1},    {2, 1, 70, 26, 13, 11, 2, 0},
+                          {3, 2, 17, 18, 23, 14, 0, 2},    {2, 1, 16, 18, 16, 24, 2, 2, 2},
+                          {1, 2, 17, 16, 17, 18, 2, 3, 2}, {2, 1, 16, 16, 20, 13, 0, 4, 3}};
   for (const Shape& shape : shapes) {
     for (const bool flipped : {false, true}) {
       Example<T> e = example<T>(shape, flipped, flipped ? 1 : 2, random);
