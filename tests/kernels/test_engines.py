@@ -129,6 +129,48 @@ def test_norms_and_functions_count_once_per_array(isa: None) -> None:
     assert engines(lambda: hu.Exp()(tiny)) == {"elementwise", "elementwise_pair"}
 
 
+def test_averages_of_integers_and_of_present_cells_have_engines_of_their_own(isa: None) -> None:
+    assert engines(lambda: hu.AvgPool((2, 2), dtype="same")(array("uint8", IMAGE, "near", 1))) == {"average_integers"}
+    holes = array("float32", IMAGE, "near", 1)
+    holes[..., 3] = np.nan
+    assert engines(lambda: hu.AvgPool((2, 2), nan="ignore")(holes)) == {"average_present"}
+
+
+def test_norms_of_interleaved_planes_have_an_engine_of_their_own(isa: None) -> None:
+    op, x = hu.BatchNorm(training=True), array("float32", (4, 5, 9, 11), "near", 1)
+    w, b = array("float32", (5,), "near", 2), array("float32", (5,), "near", 3)
+    assert engines(lambda: op(x, w, b)) == {"normalize"}
+    for call in (lambda: op(channels_last(x), w, b), pullback(op, channels_last(x), w, b)):
+        _core.reset_engine_counts()
+        call()
+        counts = _core.engine_counts()
+        assert counts["normalize_last"] == 1
+        assert counts["normalize"] == 0
+        assert counts["normalize_pair"] < x.size / 20
+
+
+def test_softmax_losses_and_copies_count_once_per_array(isa: None) -> None:
+    x, y = array("float32", (6, 30), "near", 1), array("float32", (6, 30), "near", 2)
+    classes = np.arange(6)
+    assert engines(lambda: hu.Softmax(-1)(x)) == {"softmax"}
+    assert engines(lambda: hu.mse_loss(x, y)) == {"squares"}
+    assert engines(lambda: hu.cross_entropy(x, classes)) == {"cross_entropy"}
+    image = array("float32", IMAGE, "near", 1)
+    assert engines(lambda: hu.unfold(image, 3)) == {"patches"}
+    assert engines(lambda: hu.fold(hu.unfold(image, 3), IMAGE[2:], 3)) == {"patches"}
+    values, indices = hu.max_pool2d(image, 2, return_indices=True)
+    assert engines(lambda: hu.max_unpool2d(values, indices, 2, output_size=IMAGE[2:])) == {"unpool"}
+
+
+def test_few_interpolated_values_take_the_exact_accumulator(isa: None) -> None:
+    x = array("float32", IMAGE, "near", 1)
+    _core.reset_engine_counts()
+    outputs = hu.interpolate(x, scale_factor=2.3, mode="bilinear").size
+    counts = _core.engine_counts()
+    assert counts["interpolate"] == 1
+    assert counts["interpolate_exact"] < outputs / 100
+
+
 def test_weights_have_an_engine_of_their_own(isa: None) -> None:
     x, w = array("float32", (1, 4, 9, 9), "near", 1), array("float32", (5, 4, 3, 3), "near", 2)
     assert "conv_weight" in engines(pullback(hu.Conv(2), x, w, None))

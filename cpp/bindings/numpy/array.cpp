@@ -108,7 +108,7 @@ bool dense_order(const ArrayView& view, int order[kMaxRank]) noexcept {
   return true;
 }
 
-// NumPy's way to say where an array's memory comes from; the array owns it and gives it back to the same place.
+// NumPy's way to say where an array's memory comes from; the array owns it and gives it back to the same position.
 void* pool_malloc(void*, std::size_t size) { return memory_pool::take(size); }
 void* pool_calloc(void*, std::size_t count, std::size_t size) {
   void* block = memory_pool::take(count * size);

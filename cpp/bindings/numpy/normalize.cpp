@@ -26,10 +26,10 @@ class Call {
     problem.x = input_.view.data;
   }
 
-  void take(nb::handle array, const void*& place) {
+  void take(nb::handle array, const void*& position) {
     if (array.is_none()) return;
     held_.push_back(take_float_input(array, name_.c_str(), "input"));
-    place = held_.back().view.data;
+    position = held_.back().view.data;
   }
   // Kept statistics: 8 float64 for each group.
   void take_moments(nb::handle array, bool known) {
@@ -57,9 +57,9 @@ nb::tuple normalize_arrays(const std::string& name, int work, const std::vector<
   NormProblem& problem = call.problem;
   problem.eps = eps;
   problem.work = static_cast<NormWork>(work);
-  const void** const places[] = {&problem.weight, &problem.bias,     &problem.mean,  &problem.variance,
+  const void** const fields[] = {&problem.weight, &problem.bias,     &problem.mean,  &problem.variance,
                                  &problem.t,      &problem.d_weight, &problem.d_bias};
-  for (std::size_t i = 0; i < std::size(places); ++i) call.take(arrays[i], *places[i]);
+  for (std::size_t i = 0; i < std::size(fields); ++i) call.take(arrays[i], *fields[i]);
   call.take_moments(moments, known);
   const OutputArray out = new_output(Sizes(shape), problem.dtype);
   problem.out = out.view.data;
@@ -76,8 +76,8 @@ nb::tuple pull_back_arrays(const std::string& name, const std::vector<Index>& si
   NormProblem& problem = call.problem;
   problem.eps = eps;
   problem.work = NormWork::cotangent;
-  const void** const places[] = {&problem.weight, &problem.mean, &problem.variance, &problem.t};
-  for (std::size_t i = 0; i < std::size(places); ++i) call.take(arrays[i], *places[i]);
+  const void** const fields[] = {&problem.weight, &problem.mean, &problem.variance, &problem.t};
+  for (std::size_t i = 0; i < std::size(fields); ++i) call.take(arrays[i], *fields[i]);
   call.take_moments(moments, known);
   void** const targets[] = {&problem.out, &problem.weight_out, &problem.bias_out};
   OutputArray out[3];

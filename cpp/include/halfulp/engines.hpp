@@ -9,8 +9,8 @@
 
 namespace halfulp {
 
-// Units are blocks of work as an engine gets them: planes, lines or tasks. Those of smooth_window, order_window and
-// elementwise_pair are single outputs, those of elementwise whole arrays.
+// Units are blocks of work as an engine gets them: planes, lines, tasks or whole arrays. Those of smooth_window,
+// order_window, elementwise_pair, normalize_pair and interpolate_exact are single outputs.
 enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
@@ -30,10 +30,22 @@ enum class Engine : int {
   conv_weight,           // weight products
   conv_weight_winograd,  // the same for 3x3 filters, by patches
   norm2,                 // square roots of sums of squares
-  elementwise,           // functions of single elements; a unit is an array
+  elementwise,           // functions of single elements
   elementwise_pair,      // those of them that a double does not decide
   order_block,           // medians and modes of windows that are sorted many at once
   order_window,          // one window at a time
+  average_integers,      // averages and sums of integers, and of floats into other types
+  average_present,       // averages over the cells that are numbers
+  normalize,             // batch, layer, group and instance norm over contiguous runs
+  normalize_last,        // the same for channels-last images and rows
+  normalize_pair,        // outputs that are gathered and computed once more in pairs of doubles
+  softmax,               // softmax and its logarithm
+  squares,               // squared errors, variances
+  cross_entropy,         // cross entropy
+  interpolate,           // sums with fixed weights along axes
+  interpolate_exact,     // those of them that take the exact accumulator
+  patches,               // unfold and fold
+  unpool,                // values to given cells
   count
 };
 

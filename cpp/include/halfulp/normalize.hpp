@@ -73,7 +73,7 @@ struct NormProblem {
 // Fills problem.out and returns the positions that are undecided.
 std::vector<Index> normalize(const NormProblem& problem);
 
-// The cotangents of x, the weights and the biases, each if there is a place for it.
+// The cotangents of x, the weights and the biases, each if there is a position for it.
 struct NormUndecided {
   std::vector<Index> x, weight, bias;
 };

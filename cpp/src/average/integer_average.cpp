@@ -10,6 +10,7 @@
 #include "exact/exact_sum.hpp"
 #include "average/integer_kernels.hpp"
 #include "halfulp/interrupt.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "exact/round.hpp"
 #include "average/line_windows.hpp"
@@ -483,6 +484,7 @@ Index flat_index(const ArrayView& out, Index offset) {
 Index average_integers(const std::string& name, std::span<const Axis> axes, bool count_include_pad, Index divisor,
                        const ArrayView& in, const ArrayView& out) {
   if (out.count() == 0) return -1;
+  count_engine(Engine::average_integers);
   Problem p;
   std::vector<LineWindows> lines = lines_of(axes, count_include_pad, in, out);
   Index cells = 1, real = 1;

@@ -16,7 +16,7 @@ namespace halfulp {
 struct LineWindows {
   Index size = 1, outputs = 1, step = 1;
   Index in_stride = 0, out_stride = 0;  // bytes
-  bool plain = true;                    // every output is the one cell of its place
+  bool plain = true;                    // every output is the one cell of its position
   std::vector<Index> first, count, counted;
 
   Index first_of(Index o) const { return plain ? o : first[static_cast<std::size_t>(o)]; }
@@ -111,16 +111,16 @@ inline void outer_window(std::span<const LineWindows> lines, Index flat, OuterWi
   window.rows.assign(1, 0);
   window.out_offset = 0;
   window.counted = 1;
-  Index place[kMaxRank];
+  Index position[kMaxRank];
   for (std::size_t i = lines.size(); i-- > 0;) {
-    place[i] = flat % lines[i].outputs;
+    position[i] = flat % lines[i].outputs;
     flat /= lines[i].outputs;
   }
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const LineWindows& line = lines[i];
-    const Index first = line.first_of(place[i]), count = line.count_of(place[i]);
-    window.out_offset += place[i] * line.out_stride;
-    window.counted *= line.counted_of(place[i]);
+    const Index first = line.first_of(position[i]), count = line.count_of(position[i]);
+    window.out_offset += position[i] * line.out_stride;
+    window.counted *= line.counted_of(position[i]);
     const std::size_t known = window.rows.size();
     if (count == 0) {
       window.rows.clear();

@@ -5,6 +5,7 @@
 
 #include "exact/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "average/present_kernels.hpp"
 #include "exact/quotients.hpp"
@@ -135,6 +136,7 @@ void complete(const Rows& lines, Counting counting, const ArrayView& x, const Ar
 void average_present(std::span<const Axis> axes, Counting counting, const ArrayView& x, const ArrayView& y,
                      const ArrayView* t, const ArrayView* dy) {
   if (y.count() == 0) return;
+  count_engine(Engine::average_present);
   const Rows lines = rows_of(axes, counting.include_pad, x, y);
   const Rows along = t == nullptr ? Rows{} : rows_of(axes, counting.include_pad, *t, *dy);
   visit_float(x.dtype, [&]<class T>(T) { complete<T>(lines, counting, x, y, &along, t, dy); });
@@ -153,6 +155,7 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
   const Rows lines = rows_of(axes, counting.include_pad, x, y);
   const LineWindows& row = lines.row;
   if (row.in_stride != 4 || row.out_stride != 4) return false;
+  count_engine(Engine::average_present);
   const bool sum = counting.divisor == 1, streams = x.count() * 4 >= kStreamBytes;
   const auto pairs = select_present_kernels().pairs[sum ? 1 : 0];
   for_rows(lines.outer, row.outputs * cells, [&](const OuterWindow& window, Index, auto& numbers, auto&) {
@@ -261,15 +264,15 @@ void spread_present(std::span<const Axis> axes, std::span<const Index> divisors,
         found.assign(1, {0, 0});
         Index rest = cell;
         for (int i = dx.ndim() - 1; i >= 0; --i) {
-          const Index place = rest % dx.shape[i];
+          const Index position = rest % dx.shape[i];
           rest /= dx.shape[i];
           const Index stride = window_strides[static_cast<std::size_t>(i)];
           next.clear();
           if (i < leading) {
             for (const auto& [flat, offset] : found)
-              next.push_back({flat + place * stride, offset + place * g.strides[i]});
+              next.push_back({flat + position * stride, offset + position * g.strides[i]});
           } else {
-            for (const Index o : holders[static_cast<std::size_t>(i - leading)][static_cast<std::size_t>(place)])
+            for (const Index o : holders[static_cast<std::size_t>(i - leading)][static_cast<std::size_t>(position)])
               for (const auto& [flat, offset] : found) next.push_back({flat + o * stride, offset + o * g.strides[i]});
           }
           found.swap(next);

@@ -205,7 +205,7 @@ struct SignedBlocks {
   bool stream;
 
   // to = sums times signs. `negated(i)` is the sum of the negated cotangents of cell i: of a zero, that has the sign.
-  // `at` is the place of the first cell.
+  // `at` is the position of the first cell.
   template <class Negated>
   void sign(Index at, const T* sums, T* to, Index n, const Negated& negated) const {
     if (!select_sign_kernels().decode(signs, at, sums, to, n, sizeof(T), stream)) return;

@@ -10,7 +10,8 @@ constexpr std::string_view kNames[kEngineCount] = {
     "max_pullback_scatter", "average_planes", "average_lines", "average_blocks", "smooth_block",
     "smooth_window", "conv_gather",       "conv_depthwise", "conv_winograd", "conv_weight",
     "conv_weight_winograd", "norm2",         "elementwise",       "elementwise_pair",
-    "order_block",   "order_window"};
+    "order_block",   "order_window",      "average_integers", "average_present", "normalize", "normalize_last",
+    "normalize_pair", "softmax", "squares", "cross_entropy", "interpolate", "interpolate_exact", "patches", "unpool"};
 
 std::atomic<std::int64_t> counts[kEngineCount];
 

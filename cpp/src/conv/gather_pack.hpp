@@ -44,7 +44,7 @@ void GatherEngine<S>::make_panels() {
   }
 }
 
-// Decides which chunks, from `begin` on, are packed together, and gives their panels a place.
+// Decides which chunks, from `begin` on, are packed together, and gives their panels a position.
 template <class S>
 void GatherEngine<S>::open_batch(Index begin) {
   Index end = begin, size = 0;

@@ -21,7 +21,7 @@ struct PatchAxis {
         phases(std::min(all_positions, dilation)),
         patches(ceil_div(ceil_div(all_positions, dilation), kPatchOutputs)) {}
 
-  Index place(Index phase, Index number) const { return phase + number * apart; }
+  Index position(Index phase, Index number) const { return phase + number * apart; }
   // How many positions a phase has from a patch on.
   Index left(Index phase, Index patch) const {
     return std::max<Index>(0, ceil_div(positions - phase, apart) - patch * kPatchOutputs);

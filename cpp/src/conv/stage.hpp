@@ -11,6 +11,7 @@
 
 #include "conv/plan.hpp"
 #include "conv/elements.hpp"
+#include "simd/compiler.hpp"
 #include "base/convert_kernels.hpp"
 #include "base/visit_bits.hpp"
 #include "halfulp/memory_pool.hpp"
@@ -58,14 +59,9 @@ Index odd_lines(Index n) {
 // Asks for the n elements that lie `ahead` elements after `run`: a run of a later channel is too far away for the
 // processor to foresee.
 inline void prefetch(const Elements& run, Index ahead, Index n) {
-#if defined(__GNUC__) || defined(__clang__)
   const Index size = run.type->size;
   const auto first = reinterpret_cast<std::uintptr_t>(run.at) + static_cast<std::uintptr_t>(ahead * size);
-  for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(n * size); at += 64)
-    __builtin_prefetch(reinterpret_cast<const void*>(at));
-#else
-  static_cast<void>(run), static_cast<void>(ahead), static_cast<void>(n);
-#endif
+  prefetch_bytes(reinterpret_cast<const void*>(first), n * size);
 }
 
 // Runs of cells, one per channel, that are brought into the second-level cache little by little while something else is
@@ -86,15 +82,13 @@ struct Ahead {
   void share(Index parts) { lines = ceil_div(ceil_div(bytes, kLine) * channels, std::max<Index>(1, parts)); }
 
   void fetch() {
-#if defined(__GNUC__) || defined(__clang__)
     for (Index i = 0; i < lines && channel < channels; ++i) {
-      __builtin_prefetch(data + channel * stride + at, 0, 2);
+      prefetch_bytes_for_later(data + channel * stride + at, 1);
       at += kLine;
       if (at < bytes) continue;
       at = 0;
       ++channel;
     }
-#endif
   }
 
  private:

@@ -90,10 +90,10 @@ class WeightEngine {
   void finish(Workspace& work, const WeightTask& task);
   template <class Place>
   void finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
-                  const Place& place);
+                  const Place& position);
   template <class Place>
   void finish_correct(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
-                      const Place& place);
+                      const Place& position);
   void add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const;
   void resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact,
                const Outputs& result) const;

@@ -61,20 +61,21 @@ void WeightEngine<S>::add_lanes(const Workspace& work, const S* lanes, S& high, 
   for (Index lane = 1; lane < products_.width; ++lane) high += lanes[lane];
 }
 
-// Rounds `count` sums of one input channel; `place` tells which weight each of them is. In fast mode, a sum that is not
-// finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the staged cells.
+// Rounds `count` sums of one input channel; `position` tells which weight each of them is. In fast mode, a sum that is
+// not finite is formed again: an infinity may have met a zero that is no term, in the padding or beside the staged
+// cells.
 template <class S>
 template <class Place>
 void WeightEngine<S>::finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
-                                    const Place& place) {
+                                    const Place& position) {
   if constexpr (std::is_same_v<S, double>) {
-    if (correct_) return finish_correct(work, task, count, in, sizes, place);
+    if (correct_) return finish_correct(work, task, count, in, sizes, position);
   }
   const S* const sums = work.high.at_least(1);
   const Outputs out = rounded(work, 1);
   store_fast(sums, count, out);
   for (Index i = 0; i < count; ++i)
-    if (!std::isfinite(sums[i])) resolve(task, in, place(i), static_cast<double>(sums[i]), false, out + i);
+    if (!std::isfinite(sums[i])) resolve(task, in, position(i), static_cast<double>(sums[i]), false, out + i);
 }
 
 template <class S>
@@ -86,7 +87,7 @@ void WeightEngine<S>::resolve(const WeightTask& task, Index in, const Weight& we
 template <class S>
 template <class Place>
 void WeightEngine<S>::finish_correct(Workspace& work, const WeightTask& task, Index count, Index in,
-                                        const double* sizes, const Place& place) {
+                                        const double* sizes, const Place& position) {
   const double reach = work.input_size[static_cast<std::size_t>(in)];
   // Zeros are never accepted as they are, for padding may have given them their sign.
   const double terms = static_cast<double>(g_.batch) * static_cast<double>(position_count(gather_)) + 2;
@@ -110,7 +111,7 @@ void WeightEngine<S>::finish_correct(Workspace& work, const WeightTask& task, In
     const bool exact = reach == 0 || sizes[i] == 0 || reach * sizes[i] < a.exact;
     const double value = twofold_ ? high[i] + work.low.at_least(1)[i] : high[i];
     if (bad[i] == 0 && std::isfinite(value)) continue;
-    const Weight weight = place(i);
+    const Weight weight = position(i);
     const WeightPlace where{task.group, task.first_out + weight.out, task.first_in + in, weight.tap, weight.out, in};
     if (!exact && work.finite && terms_.resolve_sparse(work.sparse, where, out + i)) continue;
     resolve(task, in, weight, value, exact, out + i);

@@ -61,8 +61,8 @@ bool WeightPatchEngine::finish_tap(Workspace& work, const WeightTask& task, Inde
     if (bad[m] == 0) continue;
     const bool zero = zeros || sizes[m] == 0;  // decided by one look
     if (!zero) {
-      const WeightPlace place{task.group, task.first_out + m, task.first_in + in, tap, m, in};
-      if (terms_.resolve_sparse(work.sparse, place, out + m)) continue;
+      const WeightPlace position{task.group, task.first_out + m, task.first_in + in, tap, m, in};
+      if (terms_.resolve_sparse(work.sparse, position, out + m)) continue;
       work.undecided += 1;
     }
     if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {

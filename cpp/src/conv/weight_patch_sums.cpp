@@ -15,11 +15,11 @@ void WeightPatchEngine::load_cells(const PatchRun& run, Index channel, double* l
   const Elements plane = inputs_.data + run.sample * inputs_.batch + channel * inputs_.channel;
   const Index length = run.count * kPatchOutputs + 2;
   const Index apart = grid_.across.apart, step = apart * inputs_.spatial[1];
-  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs) - g_.axes[1].before;
+  const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs) - g_.axes[1].before;
   Segment line{0, length, left, apart};
   line.find_real(g_.axes[1].size);
   for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i) - g_.axes[0].before;
+    const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i) - g_.axes[0].before;
     const bool real = y >= 0 && y < g_.axes[0].size;
     load_line(plane, y * inputs_.spatial[0] + left * inputs_.spatial[1], step, line, real, inputs_.channel, lines);
   }
@@ -59,7 +59,7 @@ void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task)
 // Four lines of outputs as turned[(line * cells + x) * width + channel], zeros beyond the end.
 void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run) {
   const Index cells = run.count * kPatchOutputs, width = work.width, line = odd_lines<double>(cells);
-  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs);
+  const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs);
   const Index real = std::min(cells, grid_.across.left(run.phase[1], run.column));
   const Index step = grid_.across.apart * outputs_.spatial[1];
   const bool inside = outputs_.channel == 1 && outputs_.spatial[1] != 1;
@@ -67,7 +67,7 @@ void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, co
   double* turned = work.turned.at_least(kPatchOutputs * chunk_patches_ * kPatchOutputs * width);
   const Index first = task.group * g_.out_channels + task.first_out;
   for (Index i = 0; i < kPatchOutputs; ++i, turned += cells * width) {
-    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i);
+    const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i);
     if (y >= g_.axes[0].output || real == 0) {
       std::fill_n(turned, cells * width, 0.0);
       continue;

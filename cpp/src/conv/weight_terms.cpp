@@ -23,7 +23,7 @@ bool WeightTerms::resolve_sparse(SparseChannels& channels, const WeightPlace& at
   if (!outs.known) find_nonzero(outputs_, out_channel, false, outs);
   if (!ins.known) find_nonzero(inputs_, in_channel, true, ins);
   if (!outs.few && !ins.few) return false;
-  const bool by_input = !outs.few || (ins.few && ins.places.size() < outs.places.size());
+  const bool by_input = !outs.few || (ins.few && ins.positions.size() < outs.positions.size());
   const SparseChannel& sparse = by_input ? ins : outs;
   const Elements output = outputs_.data + out_channel * outputs_.channel;
   const Elements input = inputs_.data + in_channel * inputs_.channel;
@@ -49,7 +49,7 @@ void WeightTerms::find_nonzero(const SourcePlanes& planes, Index channel, bool i
   Index cells = g_.batch;
   for (std::size_t axis = 0; axis < axes; ++axis) cells *= size(axis);
   const std::size_t most = static_cast<std::size_t>(std::max(least, cells / share)) * (axes + 1);
-  std::vector<Index> place(axes + 1, 0);
+  std::vector<Index> position(axes + 1, 0);
   std::vector<double> values;
   found.known = true;
   const Index run = size(axes - 1), stride = planes.spatial.back();
@@ -57,21 +57,21 @@ void WeightTerms::find_nonzero(const SourcePlanes& planes, Index channel, bool i
     Index rest = first / run;
     Elements line = planes.data + channel * planes.channel;
     for (std::size_t axis = axes - 1; axis-- > 0; rest /= size(axis)) {
-      place[axis + 1] = rest % size(axis);
-      line += place[axis + 1] * planes.spatial[axis];
+      position[axis + 1] = rest % size(axis);
+      line += position[axis + 1] * planes.spatial[axis];
     }
-    place[0] = rest;
+    position[0] = rest;
     line += rest * planes.batch;
     values.resize(static_cast<std::size_t>(run));
     line.load(stride, run, values.data());
     for (Index i = 0; i < run; ++i) {
       if (values[static_cast<std::size_t>(i)] == 0) continue;
-      if (found.places.size() >= most) {
-        found.places = {};
+      if (found.positions.size() >= most) {
+        found.positions = {};
         return;
       }
-      place[axes] = i;
-      found.places.insert(found.places.end(), place.begin(), place.end());
+      position[axes] = i;
+      found.positions.insert(found.positions.end(), position.begin(), position.end());
     }
   }
   found.few = true;
@@ -87,15 +87,15 @@ bool WeightTerms::walk_nonzero(const SparseChannel& sparse, bool by_input, Index
     offset[axis] = gather_[axis].offset[static_cast<std::size_t>(rest % taps)];
     rest /= taps;
   }
-  for (std::size_t i = 0; i < sparse.places.size(); i += axes + 1) {
-    const Index* const place = sparse.places.data() + i;
-    Index y = place[0] * outputs_.batch, x = place[0] * inputs_.batch;
+  for (std::size_t i = 0; i < sparse.positions.size(); i += axes + 1) {
+    const Index* const position = sparse.positions.data() + i;
+    Index y = position[0] * outputs_.batch, x = position[0] * inputs_.batch;
     bool real = true;
     for (std::size_t axis = 0; axis < axes && real; ++axis) {
       const GatherAxis& one = gather_[axis];
-      const Index start = by_input ? place[axis + 1] - offset[axis] : place[axis + 1] * one.step;
-      const Index q = by_input ? start / one.step : place[axis + 1];
-      const Index cell = by_input ? place[axis + 1] : start + offset[axis];
+      const Index start = by_input ? position[axis + 1] - offset[axis] : position[axis + 1] * one.step;
+      const Index q = by_input ? start / one.step : position[axis + 1];
+      const Index cell = by_input ? position[axis + 1] : start + offset[axis];
       real = start >= 0 && q * one.step == start && q < one.positions && cell >= 0 && cell < one.source_size;
       y += q * outputs_.spatial[axis];
       x += cell * inputs_.spatial[axis];

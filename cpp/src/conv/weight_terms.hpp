@@ -13,7 +13,7 @@ namespace halfulp::conv {
 // The cells of a channel that are not zero, if they are few, as where ReLU has left a channel nearly dead.
 struct SparseChannel {
   bool known = false, few = false;
-  std::vector<Index> places;  // of each: the sample, then the index along every axis
+  std::vector<Index> positions;  // of each: the sample, then the index along every axis
 };
 
 // Those of a task's channels that were asked for.

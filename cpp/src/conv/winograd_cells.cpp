@@ -16,7 +16,7 @@ void PatchEngine::transform_group(Workspace& work, Index number) {
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
   for (Index p = 0; p < patches + kMaxRows - 1; ++p) {
     const Index q = std::min(p, patches - 1);
-    work.places[p] = q / lane * channels_ * lane + q % lane;
+    work.positions[p] = q / lane * channels_ * lane + q % lane;
   }
   double* const lines = work.lines.at_least(kPatchSide * stride);
   double* const split = work.split.at_least(kSplitChannels * kPatchValues * patches);
@@ -55,11 +55,11 @@ void PatchEngine::load_lines(std::size_t s, Index channel, const PatchRun& run, 
       planes.data + run.sample * planes.batch + (conv_group_ * p_.channels + channel) * planes.channel;
   const Index length = run.count * kPatchOutputs + 2;
   const Index apart = grid_.across.apart, step = apart * planes.spatial[1];
-  const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs) + first_cell_[1];
+  const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs) + first_cell_[1];
   Segment line{0, length, left, apart};
   line.find_real(p_.gather[1].source_size);
   for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const Index y = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i) + first_cell_[0];
+    const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i) + first_cell_[0];
     const bool real = y >= 0 && y < p_.gather[0].source_size;
     load_line(plane, y * planes.spatial[0] + left * planes.spatial[1], step, line, real,
               channel + 1 < p_.channels ? planes.channel : 0, lines);

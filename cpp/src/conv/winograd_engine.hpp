@@ -50,7 +50,7 @@ struct PatchWorkspace {
   std::vector<PatchRun> runs;
   Sizes position{0, 0};  // of the output that is being resolved
   Index group = -1;    // whose cells are transformed
-  Index places[kPatchGroup + 2 * kMaxRows];  // of its patches in the transformed cells; the last one again beyond
+  Index positions[kPatchGroup + 2 * kMaxRows];  // of its patches in the transformed cells; the last one again beyond
   Index patches = 0;   // of it, a multiple of the matrix kernel's rows
   Index seen = 0, undecided = 0, hard = 0;  // hard: undecided by the direct sum, too
 };

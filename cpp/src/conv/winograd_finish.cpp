@@ -16,7 +16,7 @@ void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const Patc
   const double* patch[kPatchGroup + 2 * kMaxRows];
   for (Index value = 0; value < kPatchValues; ++value) {
     const double* const cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
-    for (Index p = 0; p < patches + kMaxRows - 1; ++p) patch[p] = cells + work.places[p];
+    for (Index p = 0; p < patches + kMaxRows - 1; ++p) patch[p] = cells + work.positions[p];
     for (Index first = 0; first < patches; first += rows)
       matrix(patch + first, offsets, filters + value * block_stride(block, width), block.count,
              sums + value * value_sums + first * width, width, 0, block.number == 0);
@@ -70,8 +70,8 @@ bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const
       const Index first = (i * work.patches + run.first) * kPatchOutputs;
       for (Index x = 0; x < run.count * kPatchOutputs; ++x) {
         if (bad[first + x] == 0) continue;
-        work.position = {grid_.down.place(run.phase[0], run.row * kPatchOutputs + i),
-                         grid_.across.place(run.phase[1], run.column * kPatchOutputs + x)};
+        work.position = {grid_.down.position(run.phase[0], run.row * kPatchOutputs + i),
+                         grid_.across.position(run.phase[1], run.column * kPatchOutputs + x)};
         if (sum_directly(run.sample, row, work.position, out + (first + x))) continue;
         work.hard += 1;
         bool all_zero = a.base == 0;
@@ -135,9 +135,9 @@ void PatchEngine::write(const Workspace& work, Index row, const Elements& rounde
   for (const PatchRun& run : work.runs) {
     const Index below = std::min<Index>(kPatchOutputs, grid_.down.left(run.phase[0], run.row));
     const Index right = std::min(run.count * kPatchOutputs, grid_.across.left(run.phase[1], run.column));
-    const Index left = grid_.across.place(run.phase[1], run.column * kPatchOutputs);
+    const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs);
     for (Index i = 0; i < below; ++i) {
-      const Index top = grid_.down.place(run.phase[0], run.row * kPatchOutputs + i);
+      const Index top = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i);
       const Index y = down.out_start + top * down.out_step, x = across.out_start + left * across.out_step;
       const Outputs out = p_.plane(run.sample, conv_group_, row) + y * p_.out.spatial[0] + x * p_.out.spatial[1];
       const Elements in = rounded + (i * work.patches + run.first) * kPatchOutputs;

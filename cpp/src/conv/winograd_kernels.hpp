@@ -37,10 +37,10 @@ struct PatchKernels {
   void (*rows)(const double* split, Index plane, Index n, Index rows, Index channels, double* out, Index value_stride,
                Index block_stride, double* squares);
 
-  // Transforms the nine taps of n filters in each of some channels: tap t of filter j lies at taps[c * 9 * n + place[t]
-  // * n + j], and value i goes to out[i * value_stride + c * n + j]. Also squares[i * n + j] += value^2, and
-  // squares[36 * n + j] += the sum of the squares of the taps.
-  void (*filters)(const double* taps, const Index* place, Index n, Index channels, double* out, Index value_stride,
+  // Transforms the nine taps of n filters in each of some channels: tap t of filter j lies at taps[c * 9 * n +
+  // position[t] * n + j], and value i goes to out[i * value_stride + c * n + j]. Also squares[i * n + j] += value^2,
+  // and squares[36 * n + j] += the sum of the squares of the taps.
+  void (*filters)(const double* taps, const Index* position, Index n, Index channels, double* out, Index value_stride,
                   double* squares);
 
   // Transforms 36 sums of n output channels each: output (i, j) to out[i * row_stride + j * stride].

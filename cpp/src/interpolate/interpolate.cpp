@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "exact/exact_sum.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "interpolate/tap_kernels.hpp"
 
@@ -49,6 +50,7 @@ std::vector<Index> weighted_taps(const TapProblem& problem) {
   std::vector<Index> undecided;
   const Index rows = problem.out_rows(), width = problem.axis[2].outputs;
   if (problem.planes * rows * width == 0) return undecided;
+  count_engine(Engine::interpolate);
   const TapKernels& kernels = select_tap_kernels();
   std::mutex mutex;
   const Index cells = std::max(problem.in_rows() * problem.axis[2].size, rows * width);
@@ -60,6 +62,7 @@ std::vector<Index> weighted_taps(const TapProblem& problem) {
       kernels.row(problem, plane, row, seen, scratch.data(), TapReport{&unsure, add_position});
   };
   const auto keep = [&](std::vector<Index>& unsure) {
+    count_engine(Engine::interpolate_exact, static_cast<Index>(unsure.size()));
     std::erase_if(unsure, [&](Index position) {
       return visit_float(problem.dtype, [&](auto zero) { return exactly<decltype(zero)>(problem, position); });
     });

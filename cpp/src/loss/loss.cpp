@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "exact/round.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "loss/loss_kernels.hpp"
 
@@ -64,6 +65,7 @@ bool sum_of_row(const SquareKernels& kernels, const SquareProblem& p, Index row,
 
 std::vector<Index> squares(const SquareProblem& problem) {
   if (problem.rows * problem.length == 0) return {};
+  count_engine(Engine::squares);
   const SquareKernels& kernels = select_square_kernels();
   if (problem.by_cell && problem.y != nullptr && problem.rows == 1)
     return in_parallel((problem.length + kPart - 1) / kPart, kPart, [&](Index begin, Index end, const LossReport& r) {
@@ -86,6 +88,7 @@ std::vector<Index> squares(const SquareProblem& problem) {
 
 std::vector<Index> cross_entropy(const EntropyProblem& problem) {
   if (problem.rows * problem.classes == 0) return {};
+  count_engine(Engine::cross_entropy);
   const EntropyKernels& kernels = select_entropy_kernels();
   const auto room = static_cast<std::size_t>(entropy_scratch(problem.classes));
   if (problem.work == EntropyWork::cotangent)

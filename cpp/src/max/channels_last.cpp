@@ -1,4 +1,4 @@
-// Hard max over small windows whose places hold whole vectors (the channels of channels-last storage), in row-major
+// Hard max over small windows whose positions hold whole vectors (the channels of channels-last storage), in row-major
 // order, where they lie: every output from all its cells, by a rule that holds for whatever comes. Floats in windows
 // that share at most one row are read row by row instead, each row once, which suits memory: the windows that a row
 // does not end are kept. That is right for rows without NaN; from the first one on the other way is taken.

@@ -72,7 +72,7 @@ void RowEmitter::write_payload(const Index* output, const P* pair) {
 
 template <class I, class P>
 void RowEmitter::write_integers(char* target, Index stride, const P* pair, Index start, bool placed) {
-  const Index item = static_cast<Index>(sizeof(I)), places = plan_.axes.back().output, n = places * lanes_;
+  const Index item = static_cast<Index>(sizeof(I)), positions = plan_.axes.back().output, n = positions * lanes_;
   integers_.resize(at(row_length_ * item));
   const bool direct = stride == item * lanes_;
   I* const out = reinterpret_cast<I*>(direct ? target : reinterpret_cast<char*>(integers_.data()));
@@ -86,7 +86,7 @@ void RowEmitter::write_integers(char* target, Index stride, const P* pair, Index
   } else {
     for (Index i = 0; i < n; ++i) out[i] = static_cast<I>((pair[i] - starts_[at(i)] - start) / coordinates_.multiple);
   }
-  for (Index place = 0; !direct && place < places; ++place)
+  for (Index place = 0; !direct && place < positions; ++place)
     std::memcpy(target + place * stride, out + place * lanes_, at(lanes_ * item));
 }
 

@@ -18,15 +18,15 @@ struct ExponentRange {
 // The code of a window that does not exist.
 inline constexpr std::uint8_t kNobody = 255;
 
-// What may meet in a cell: term t gives -negated[places[t] + i] to the i-th cell if codes[places[t] + i] is ids[t].
-// `wide` is `negated` in double; it may be null if no class has more than two terms. Codes are as the kernels have put
-// them there.
+// What may meet in a cell: term t gives -negated[positions[t] + i] to the i-th cell if codes[positions[t] + i] is
+// ids[t]. `wide` is `negated` in double; it may be null if no class has more than two terms. Codes are as the kernels
+// have put them there.
 template <class C>
 struct GatherTerms {
   const C* negated = nullptr;
   const double* wide = nullptr;
   const void* codes = nullptr;
-  const std::int64_t* places = nullptr;
+  const std::int64_t* positions = nullptr;
   const std::uint8_t* ids = nullptr;
   int count = 0;
 };

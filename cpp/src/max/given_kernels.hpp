@@ -1,4 +1,4 @@
-// Rows of windows that start anywhere: maxima with payloads at every place of a row, and rows of sums.
+// Rows of windows that start anywhere: maxima with payloads at every position of a row, and rows of sums.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace halfulp {
 // Of magnitudes, a winner's offset has two flags: the cell is negative; there is no cell that is not 0.
 inline constexpr std::uint8_t kNegativeWinner = 0x80, kNoWinner = 0x40;
 
-// Windows at the places 0, 1, ... of rows. The cells of the window at place i are x[r][i + column + c * step] for the
-// rows r and c < columns, in the order in which the first of equal ones wins; their offsets in the window are
+// Windows at the positions 0, 1, ... of rows. The cells of the window at position i are x[r][i + column + c * step] for
+// the rows r and c < columns, in the order in which the first of equal ones wins; their offsets in the window are
 // offset + r * row_offset + c * step_offset.
 struct GivenRun {
-  std::int64_t places = 0;
+  std::int64_t positions = 0;
   std::int64_t rows = 0, columns = 0;
   std::int64_t column = 0, step = 1;
   std::int64_t offset = 0, row_offset = 0, step_offset = 1;
@@ -42,7 +42,7 @@ struct GivenKernels {
   bool (*any_nan)(const T* x, std::int64_t n);
   // False if a cotangent is not finite.
   bool (*measure)(const T* g, std::int64_t n, GivenTerms& terms);
-  // The place of the only cell with the largest magnitude; -1 if there are several, if it is 0 or if a cell is NaN.
+  // The position of the only cell with the largest magnitude; -1 if there are several, if it is 0 or if a cell is NaN.
   std::int64_t (*largest)(const T* x, std::int64_t n);
   // out = the sums, which become 0.
   void (*write_sums)(double* sums, T* out, std::int64_t n);

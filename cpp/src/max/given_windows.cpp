@@ -48,14 +48,14 @@ bool maxima(const GivenWindows& w, const T* x, const T* t, T* out, T* tangents, 
                       : winners != nullptr ? kernels.offsets
                                            : kernels.values;
   GivenRun run;
-  run.places = w.size[1] - w.kernel[1] + 1;
+  run.positions = w.size[1] - w.kernel[1] + 1;
   run.rows = w.kernel[0];
   run.columns = w.kernel[1];
   run.row_offset = w.kernel[1];
-  if (w.last) run = {run.places, run.rows, run.columns, run.columns - 1, -1, run.rows * run.columns - 1,
+  if (w.last) run = {run.positions, run.rows, run.columns, run.columns - 1, -1, run.rows * run.columns - 1,
                      -run.row_offset, -1};
-  T* const best = room<T>(scratch, 2 * run.places);
-  T* const payload = best + run.places;
+  T* const best = room<T>(scratch, 2 * run.positions);
+  T* const payload = best + run.positions;
   const Index* const starts = w.starts[1];
   const T* rows[256];
   const T* pairs[256];
@@ -143,10 +143,10 @@ class Pull {
     for (Index r = 0; r < w_.outputs[0]; ++r) {
       const Index first = w_.starts[0][r];
       for (; done < std::min(first, w_.size[0]); ++done) write_sums(done);
-      Index place[256];
+      Index position[256];
       for (Index y = 0, code = 0, row = first; y < w_.kernel[0]; ++y, row += w_.dilation[0]) {
         const Index from = (row < 0 || row >= w_.size[0] ? 0 : row % band_ * step_) + margin_;
-        for (Index c = 0; c < columns; ++c) place[code++] = from + c * w_.dilation[1];
+        for (Index c = 0; c < columns; ++c) position[code++] = from + c * w_.dilation[1];
       }
       const std::uint8_t* const winners = winners_ + r * outputs;
       const T* const g = g_ + r * outputs;
@@ -157,7 +157,7 @@ class Pull {
           constexpr double factor[4] = {1, 0, -1, 0};
           term *= factor[code >> 6];
         }
-        double& target = sums[starts[o] + place[Magnitudes ? code & (kNoWinner - 1) : code]];
+        double& target = sums[starts[o] + position[Magnitudes ? code & (kNoWinner - 1) : code]];
         if constexpr (Careful) {
           const bool counts = !Magnitudes || (code & kNoWinner) == 0;
           if (counts && std::bit_cast<std::uint64_t>(term) == std::uint64_t{1} << 63) return false;
@@ -213,15 +213,15 @@ class Sliding {
     const GivenKernels<T>& kernels = kernels_of<T>();
     const auto kernel = tangents != nullptr ? kernels.magnitude_tangents : kernels.magnitude_offsets;
     const Index extent = (rows_.kernel - 1) * rows_.dilation + 1, band = std::min(extent, rows_.size);
-    const Index places = (columns_.outputs - 1) * columns_.stride + 1;
-    const Index reach = places + (columns_.kernel - 1) * columns_.dilation;  // the padded row, as far as windows go
+    const Index positions = (columns_.outputs - 1) * columns_.stride + 1;
+    const Index reach = positions + (columns_.kernel - 1) * columns_.dilation;  // the padded row, as far as windows go
     const Index step = columns_.before + std::max(columns_.size, reach) + kSlack;
     T* const sizes = room<T>(scratch, (2 * band + 2) * step);
     T* const pairs = sizes + band * step;
     T *const best = pairs + band * step, *const payload = best + step;
     std::fill_n(sizes, 2 * band * step, std::numeric_limits<T>::quiet_NaN());
     GivenRun run;
-    run.places = places;
+    run.positions = positions;
     run.columns = columns_.kernel;
     run.step = columns_.dilation;
     run.row_offset = columns_.kernel;
@@ -293,19 +293,19 @@ Index cells_of(std::span<const PatchAxis> axes) {
   return cells;
 }
 
-// One window over each plane. The largest magnitudes and either their tangents or their places, ~place if the cell is
-// negative; 0 where a plane is left out.
+// One window over each plane. The largest magnitudes and either their tangents or their positions, ~position if the
+// cell is negative; 0 where a plane is left out.
 template <class T>
 std::vector<Index> whole_planes(Index cells, Index planes, const T* x, const T* t, T* out, T* tangents,
                                 std::int64_t* winners) {
   return each_plane(cells, planes, [&](Index p, GivenScratch&) {
-    const Index place = kernels_of<T>().largest(x + p * cells, cells);
+    const Index position = kernels_of<T>().largest(x + p * cells, cells);
     if (winners != nullptr) winners[p] = 0;
-    if (place < 0) return false;
-    const T winner = x[p * cells + place];
+    if (position < 0) return false;
+    const T winner = x[p * cells + position];
     out[p] = std::abs(winner);
-    if (winners != nullptr) winners[p] = winner < 0 ? ~place : place;
-    if (tangents != nullptr) tangents[p] = winner < 0 ? -t[p * cells + place] : t[p * cells + place];
+    if (winners != nullptr) winners[p] = winner < 0 ? ~position : position;
+    if (tangents != nullptr) tangents[p] = winner < 0 ? -t[p * cells + position] : t[p * cells + position];
     return true;
   });
 }
@@ -314,10 +314,10 @@ template <class T>
 void pull_whole(Index cells, Index planes, const std::int64_t* winners, const T* g, T* dx) {
   each_plane(cells, planes, [&](Index p, GivenScratch&) {
     const auto term = static_cast<double>(g[p]);
-    const Index place = winners[p] < 0 ? ~winners[p] : winners[p];
+    const Index position = winners[p] < 0 ? ~winners[p] : winners[p];
     const std::vector<Quotient> own{{winners[p] < 0 ? -term : term, 1}};
     std::memset(dx + p * cells, 0, static_cast<std::size_t>(cells) * sizeof(T));
-    dx[p * cells + place] = sum_of_quotients<T>(own);
+    dx[p * cells + position] = sum_of_quotients<T>(own);
     return true;
   });
 }

@@ -12,7 +12,7 @@ namespace halfulp {
 
 // How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 4, 16, ... cells
 // from smaller ones, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows.
-// Doubling computes a window at every place, then picks every stride-th.
+// Doubling computes a window at every position, then picks every stride-th.
 class RowWindows {
  public:
   RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
@@ -22,8 +22,8 @@ class RowWindows {
   }
 
   RowShape shape(Index rows, Index item) const {
-    const Index places = std::max(axis_.before + axis_.size, (axis_.output - 1) * axis_.stride + axis_.extent());
-    const Index per_phase = (places + phases_ - 1) / phases_;
+    const Index positions = std::max(axis_.before + axis_.size, (axis_.output - 1) * axis_.stride + axis_.extent());
+    const Index per_phase = (positions + phases_ - 1) / phases_;
     return {axis_.size, axis_.before, phases_, lanes_, padded_items(per_phase * lanes_, item), rows};
   }
 
@@ -92,7 +92,7 @@ struct ClippedDoubling {
   int count = 0;
 };
 
-// Every stride-th place of dense rows, in place; a place holds so many bytes.
+// Every stride-th position of dense rows, in place; a position holds so many bytes.
 inline void pick(char* row, Index outputs, Index stride, Index bytes) {
   for (Index o = 1; o < outputs; ++o)
     std::memmove(row + o * bytes, row + o * stride * bytes, static_cast<std::size_t>(bytes));

@@ -31,7 +31,7 @@ struct RowRun {
   std::uint64_t flip = 0;  // of integers, repeated to fill eight bytes
 };
 
-// Windows along rows of contiguous cells: `before` places of padding, then `cells` cells, then padding. The payload
+// Windows along rows of contiguous cells: `before` positions of padding, then `cells` cells, then padding. The payload
 // of the cells, if it is read at all, lies in rows `pair_step` apart.
 struct WindowRun {
   std::int64_t rows = 1;
@@ -50,15 +50,15 @@ struct WindowRun {
   std::int64_t ahead = 0;  // cells are asked for so many rows of outputs before they are read; 0: they are not
 };
 
-// The windows of `outputs` places along a row of pixels, `from_step` items apart, of `items` items each: whole vectors.
-// What `before` holds of the rows above, `before_step` items apart, comes first.
+// The windows of `outputs` positions along a row of pixels, `from_step` items apart, of `items` items each: whole
+// vectors. What `before` holds of the rows above, `before_step` items apart, comes first.
 struct PixelRun {
   std::int64_t outputs = 1;
   std::int64_t items = 0;
   std::int64_t from_step = 0;
   const void* before = nullptr;
   std::int64_t before_step = 0;
-  void* kept = nullptr;  // places of `items` items
+  void* kept = nullptr;  // positions of `items` items
   void* out = nullptr;   // not null for the last row of the windows
   std::int64_t out_step = 0;
   bool stream = false;  // past the caches: vectors of `out` are aligned
@@ -119,8 +119,8 @@ struct MaxRowKernels {
   Contents (*fours[2])(const void* source, void* out, const RowRun& rows);
   // The same for sixteen, the first of equal ones; null for short types, which have no cheap shifts of whole vectors.
   Contents (*sixteens)(const void* source, void* out, const RowRun& rows);
-  // Rows of `rows.items` items from `before` on become rows of `places`: the first and the last are repeated.
-  void (*extend)(void* data, const RowRun& rows, std::int64_t before, std::int64_t places);
+  // Rows of `rows.items` items from `before` on become rows of `positions`: the first and the last are repeated.
+  void (*extend)(void* data, const RowRun& rows, std::int64_t before, std::int64_t positions);
   // rows[i] becomes the winner of rows[i], rows[i + 1], ...; `run` says how many rows, `from_step` items apart. Rows
   // are written up to whole vectors. [rule][last]
   void (*suffixes[kMaxRules][2])(void* rows, const RowRun& run);

@@ -233,39 +233,39 @@ class Gather final : public GatherEngine {
     }
   }
 
-  void load_slice(const Slice& slice, Index row, Index rows, Index column, Index places, Index to,
+  void load_slice(const Slice& slice, Index row, Index rows, Index column, Index positions, Index to,
                   ExponentRange& range) {
     const Index g_step = row_stride(plane_->cotangent), g_stride = plane_->cotangent.strides[last_];
     const Index code_step = row_stride(plane_->winners), code_stride = plane_->winners.strides[last_];
     const char* g = slice.g + row * g_step + column * g_stride;
     const char* codes = slice.codes + row * code_step + column * code_stride;
-    if (code_stride == lanes_) put_codes(codes, to, {rows, places * lanes_, code_step, pitch_});
+    if (code_stride == lanes_) put_codes(codes, to, {rows, positions * lanes_, code_step, pitch_});
     for (Index r = 0; r < rows && code_stride != lanes_; ++r)
-      put_codes(codes + r * code_step, to + r * pitch_, {places, lanes_, code_stride, lanes_});
+      put_codes(codes + r * code_step, to + r * pitch_, {positions, lanes_, code_stride, lanes_});
     if (plane_->stream) {  // what the next band will need, if nothing lies between
-      prefetch_bytes(codes + rows * code_step, rows * places * lanes_);
-      prefetch_bytes(g + rows * g_step, rows * places * lanes_ * static_cast<Index>(sizeof(T)));
+      prefetch_bytes(codes + rows * code_step, rows * positions * lanes_);
+      prefetch_bytes(g + rows * g_step, rows * positions * lanes_ * static_cast<Index>(sizeof(T)));
     }
-    const RowRun inside{rows, places * lanes_, pitch_, pitch_};
+    const RowRun inside{rows, positions * lanes_, pitch_, pitch_};
     if constexpr (std::is_same_v<T, C>) {
       constexpr Index item = sizeof(T);
       if (g_stride == item * lanes_ && g_step % item == 0)
-        return negate(reinterpret_cast<const C*>(g), to, {rows, places * lanes_, g_step / item, pitch_}, range);
+        return negate(reinterpret_cast<const C*>(g), to, {rows, positions * lanes_, g_step / item, pitch_}, range);
     }
-    for (Index r = 0; r < rows; ++r) read_row<T>(g + r * g_step, g_stride, places, g_.data() + to + r * pitch_);
+    for (Index r = 0; r < rows; ++r) read_row<T>(g + r * g_step, g_stride, positions, g_.data() + to + r * pitch_);
     negate(g_.data() + to, to, inside, range);
   }
 
   Index row_stride(const Plane& plane) const noexcept { return last_ > 0 ? plane.strides[last_ - 1] : 0; }
 
   template <class From, class To>
-  void read_row(const char* source, Index stride, Index places, To* target) const {
+  void read_row(const char* source, Index stride, Index positions, To* target) const {
     const auto run = [](const char* from, To* to, Index n) {
       if constexpr (is_half_pair<From, To>) widen_run(reinterpret_cast<const From*>(from), to, n);
       else std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(To));
     };
-    if (stride == static_cast<Index>(sizeof(From)) * lanes_) return run(source, target, places * lanes_);
-    for (Index o = 0; o < places; ++o) run(source + o * stride, target + o * lanes_, lanes_);
+    if (stride == static_cast<Index>(sizeof(From)) * lanes_) return run(source, target, positions * lanes_);
+    for (Index o = 0; o < positions; ++o) run(source + o * stride, target + o * lanes_, lanes_);
   }
 
   void negate(const C* source, Index to, const RowRun& rows, ExponentRange& range) const {
@@ -314,9 +314,9 @@ class Gather final : public GatherEngine {
       for (Index r = 0; r < count; ++r) {
         for (Index x = x0; x < std::min(x0 + columns_.stride, x1); ++x) {
           collect(0, y, r * pitch_, x, x1);
-          const Index places = (x1 - x + columns_.stride - 1) / columns_.stride;
+          const Index positions = (x1 - x + columns_.stride - 1) / columns_.stride;
           sum(ways_.data(), 1, target + r * rows_.stride * step + (x - x0) * lanes_,
-              {places, lanes_, lanes_, columns_.stride * lanes_}, false);
+              {positions, lanes_, lanes_, columns_.stride * lanes_}, false);
         }
       }
     }

@@ -14,8 +14,8 @@ namespace halfulp {
 enum class Payload { none, tangent, index, code };
 
 // An integer payload is linear in the coordinates of the cell, so that no division is needed to read it: the flat
-// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own place. A
-// code is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
+// index, or the cell's code in the window times the common multiple of the dilations, up to the window's own position.
+// A code is `relative`, made of the numbers of the taps on the way, where every axis takes its windows tap by tap.
 struct Coordinates {
   Coordinates(const MaxPlan& plan, Payload payload);
 
@@ -27,8 +27,8 @@ struct Coordinates {
 
 class RowBand {
  public:
-  // Whether places of this many lanes are folded where they lie in the array: values only, and a lane is as good as a
-  // row. The rule must then hold for whatever comes, since nobody looks first.
+  // Whether positions of this many lanes are folded where they lie in the array: values only, and a lane is as good as
+  // a row. The rule must then hold for whatever comes, since nobody looks first.
   static bool reads_channels_last(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes) noexcept;
 
   RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes, Index rows);
@@ -58,7 +58,7 @@ class RowBand {
                 Index stop) {
     return make(plane, row_axis, x, tangent, base, first, stop, values_.data(), pairs_.data());
   }
-  // The same to another place, whose rows lie `pitch` items apart.
+  // The same to another position, whose rows lie `pitch` items apart.
   Contents make(const MaxPlane& plane, int row_axis, const char* x, const char* tangent, Index base, Index first,
                 Index stop, char* values, char* pairs);
 

@@ -91,21 +91,21 @@ Contents RowLoader::deinterleave_rows(const char* run, Index step, Index first_r
 Contents RowLoader::load_channels(const char* source, Index stride, Index row) {
   Contents worst = Contents::finite;
   for (Index w = 0; w < cells_; ++w) {
-    const Index place = shape_.before + w;
-    char* const target = at(place % shape_.phases, place / shape_.phases) + row * shape_.pitch * type_.item;
+    const Index position = shape_.before + w;
+    char* const target = at(position % shape_.phases, position / shape_.phases) + row * shape_.pitch * type_.item;
     worst = std::max(worst, kernels_.copy(as_run(source + w * stride, shape_.lanes), target, {1, shape_.lanes, 0, 0}));
   }
   return worst;
 }
 
-void write_row(const CellType& type, const char* source, char* target, Index stride, Index places, Index lanes) {
+void write_row(const CellType& type, const char* source, char* target, Index stride, Index positions, Index lanes) {
   const auto write_run = [&](const char* from, char* to, Index n) {
     if (type.converts()) narrow(type.storage, from, to, n);
     else std::memcpy(to, from, static_cast<std::size_t>(n * type.item));
   };
-  if (stride == type.stored * lanes) return write_run(source, target, places * lanes);
-  for (Index place = 0; place < places; ++place)
-    write_run(source + place * lanes * type.item, target + place * stride, lanes);
+  if (stride == type.stored * lanes) return write_run(source, target, positions * lanes);
+  for (Index position = 0; position < positions; ++position)
+    write_run(source + position * lanes * type.item, target + position * stride, lanes);
 }
 
 }  // namespace halfulp

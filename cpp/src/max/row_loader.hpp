@@ -25,11 +25,11 @@ class ItemBuffer {
 // A number of items rounded up to whole vectors of the widest instruction set.
 constexpr Index padded_items(Index n, Index item) noexcept { return (n * item + 63) / 64 * 64 / item; }
 
-// Where the cells of a row go: cell w of the padded row has place w / phases in the row of phase w % phases, so that a
-// window that moves in steps of `phases` moves through every phase in steps of one. A place holds `lanes` items.
+// Where the cells of a row go: cell w of the padded row has position w / phases in the row of phase w % phases, so that
+// a window that moves in steps of `phases` moves through every phase in steps of one. A position holds `lanes` items.
 struct RowShape {
   Index cells = 0;   // real ones
-  Index before = 0;  // places of padding before them
+  Index before = 0;  // positions of padding before them
   Index phases = 1;
   Index lanes = 1;
   Index pitch = 0;  // items from one row to the next
@@ -43,8 +43,10 @@ class RowLoader {
 
   void set_padding(std::uint64_t padding) { buffer_.assign(phase_pitch_ * shape_.phases, type_.item, padding); }
 
-  // Items of a phase in row 0 from `place` on; the next row is pitch() items further.
-  char* at(Index phase, Index place) const noexcept { return buffer_.at(phase * phase_pitch_ + place * shape_.lanes); }
+  // Items of a phase in row 0 from `position` on; the next row is pitch() items further.
+  char* at(Index phase, Index position) const noexcept {
+    return buffer_.at(phase * phase_pitch_ + position * shape_.lanes);
+  }
   Index pitch() const noexcept { return shape_.pitch; }
 
   // Loads rows that lie `row_stride` bytes apart, their cells `stride` bytes apart, and tells what they hold.
@@ -68,7 +70,7 @@ class RowLoader {
   ItemBuffer buffer_, widened_;
 };
 
-// Writes places of `lanes` compared items as items of the array, places `stride` bytes apart.
-void write_row(const CellType& type, const char* source, char* target, Index stride, Index places, Index lanes);
+// Writes positions of `lanes` compared items as items of the array, positions `stride` bytes apart.
+void write_row(const CellType& type, const char* source, char* target, Index stride, Index positions, Index lanes);
 
 }  // namespace halfulp

@@ -51,7 +51,7 @@ class VerticalAxis {
     return std::max<Index>(last, 0);
   }
 
-  // Forget everything: the next slices belong to another place.
+  // Forget everything: the next slices belong to another position.
   void restart() {
     if (blocks_) {
       anchor_ = -1;

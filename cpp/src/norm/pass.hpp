@@ -258,10 +258,10 @@ class Pass {
     }
   }
 
-  // The sum of the shares of the windows that hold every cell of a row. A share's cell is phase + place * stride: the
-  // windows of one offset fill one phase, side by side.
+  // The sum of the shares of the windows that hold every cell of a row. A share's cell is phase + position * stride:
+  // the windows of one offset fill one phase, side by side.
   void gather(Index row) {
-    const Index stride = row_.stride, places = (row_.size + stride - 1) / stride;
+    const Index stride = row_.stride, positions = (row_.size + stride - 1) / stride;
     columns_.start(row_.outputs, -0.0);
     size_columns_.start(row_.outputs, 0.0);
     Index rows = 0;
@@ -270,20 +270,20 @@ class Pass {
       ++rows;
     });
     if (row_.outputs == 1 && row_.dilation == 1) return gather_one(rows);
-    products_.start(places * stride, -0.0);
-    sizes_.start(places * stride, 0.0);
+    products_.start(positions * stride, -0.0);
+    sizes_.start(positions * stride, 0.0);
     Index taps = 0;
     for (Index w = 0; w < row_.kernel; ++w) {
       const RealWindows run = real_windows(row_, w);
       if (run.first >= run.stop) continue;
       ++taps;
       const Index cell = w * row_.dilation - row_.before + run.first * stride;
-      const Index to = cell % stride * places + cell / stride;
+      const Index to = cell % stride * positions + cell / stride;
       kernels_.add_every(columns_.at(run.first), 1, products_.at(to), run.stop - run.first);
       kernels_.add_every(size_columns_.at(run.first), 1, sizes_.at(to), run.stop - run.first);
     }
-    spread(products_, places, gathered_);
-    spread(sizes_, places, gathered_sizes_);
+    spread(products_, positions, gathered_);
+    spread(sizes_, positions, gathered_sizes_);
     set_cotangent_error(rows + taps);
   }
 
@@ -306,12 +306,12 @@ class Pass {
   }
 
   // Phases side by side, as cells.
-  void spread(Pairs& phases, Index places, Pairs& cells) {
+  void spread(Pairs& phases, Index positions, Pairs& cells) {
     if (row_.stride == 1) return std::swap(phases, cells);
-    cells.start(places * row_.stride, 0.0);
+    cells.start(positions * row_.stride, 0.0);
     const PairRow from = phases.at(0), to = cells.at(0);
-    select_row_kernels().interleave(from.high, places, row_.stride, to.high);
-    if (to.low != to.high) select_row_kernels().interleave(from.low, places, row_.stride, to.low);
+    select_row_kernels().interleave(from.high, positions, row_.stride, to.high);
+    if (to.low != to.high) select_row_kernels().interleave(from.low, positions, row_.stride, to.low);
   }
 
   // The zero of a cell all of whose shares are 0: -0 if all of them are, times the cell's sign.

@@ -11,6 +11,7 @@
 #include "halfulp/parallel.hpp"
 #include "norm/pass.hpp"
 #include "norm/quick_kernels.hpp"
+#include "simd/compiler.hpp"
 
 namespace halfulp::norms {
 namespace {
@@ -55,10 +56,8 @@ bool whole(std::span<const PatchAxis> axes) {
 
 // Asks for items that are read later, into the second cache.
 template <class T>
-void ask_for([[maybe_unused]] const T* from, [[maybe_unused]] Index n) {
-#if defined(__GNUC__) || defined(__clang__)
-  for (Index i = 0; i < n; i += 64 / static_cast<Index>(sizeof(T))) __builtin_prefetch(from + i, 0, 2);
-#endif
+void ask_for(const T* from, Index n) {
+  prefetch_bytes_for_later(from, n * static_cast<Index>(sizeof(T)));
 }
 
 // The columns of a row of windows, with zeros around them so that all windows are alike.
@@ -71,12 +70,12 @@ class Rows {
         cells_(product(axes, &PatchAxis::kernel)) {
     const PatchAxis& axis = axes.back();
     run_ = {axis.outputs, axis.kernel, axis.stride, axis.dilation, units_of(static_cast<double>(cells_ - 1))};
-    const Index places = std::max(axis.before + axis.size,
+    const Index positions = std::max(axis.before + axis.size,
                                   (axis.outputs - 1) * axis.stride + (axis.kernel - 1) * axis.dilation + 1);
-    padded_ = places <= 4 * axis.size + 4096;  // else far more zeros than cells
+    padded_ = positions <= 4 * axis.size + 4096;  // else far more zeros than cells
     margin_ = padded_ ? axis.before : 0;
     first_ = padded_length<double>(margin_);  // at a cache line
-    length_ = first_ + (padded_ ? places - margin_ : axis.size) + 1;  // one more, which windows two apart read
+    length_ = first_ + (padded_ ? positions - margin_ : axis.size) + 1;  // one more, which windows two apart read
   }
 
   Index rows() const noexcept { return rows_; }

@@ -2,6 +2,7 @@
 
 #include "base/row_buffer.hpp"
 #include "exact/round.hpp"
+#include "halfulp/engines.hpp"
 #include "normalize/reports.hpp"
 
 namespace halfulp {
@@ -26,6 +27,7 @@ class WideWeights {
 std::vector<Index> precise_weights(const NormProblem& problem, const std::vector<Index>& positions) {
   const NormKernels& kernels = select_norm_kernels();
   const auto count = static_cast<Index>(positions.size());
+  count_engine(Engine::normalize_pair, count);
   return in_parallel(count, problem.size(), [&](Index begin, Index end, const NormReport& report) {
     for (Index i = begin; i < end; ++i) {
       const Index weight = positions[static_cast<std::size_t>(i)];
@@ -100,6 +102,7 @@ void ColumnBuffers::add(const ColumnBuffers& other) {
 
 std::vector<Index> normalize(const NormProblem& given) {
   if (given.size() == 0) return {};
+  count_engine(given.last ? Engine::normalize_last : Engine::normalize);
   if (given.last) return normalize_last(given);
   const NormKernels& kernels = select_norm_kernels();
   NormProblem problem = given;
@@ -123,6 +126,7 @@ std::vector<Index> normalize(const NormProblem& given) {
 NormUndecided normalize_pullback(const NormProblem& given) {
   NormUndecided undecided;
   if (given.size() == 0) return undecided;
+  count_engine(given.last ? Engine::normalize_last : Engine::normalize);
   NormProblem problem = given;
   std::vector<GroupMoments> moments;
   if (problem.moments == nullptr) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "halfulp/engines.hpp"
 #include "normalize/reports.hpp"
 
 namespace halfulp {
@@ -38,8 +39,8 @@ class Gathered {
     own.moments = nullptr;
     own.moments_known = false;
     own.sums = nullptr;
-    own.x = place(problem.x, x_);
-    own.t = place(problem.t, t_);
+    own.x = position(problem.x, x_);
+    own.t = position(problem.t, t_);
     for (const void** array : {&own.weight, &own.bias, &own.mean, &own.variance, &own.d_weight, &own.d_bias, &own.old})
       if (*array != nullptr) *array = static_cast<const char*>(*array) + group * item();
     out_.resize(static_cast<std::size_t>(own.inner * item()));
@@ -69,7 +70,7 @@ class Gathered {
 
  private:
   Index item() const { return static_cast<Index>(item_size(problem_.dtype)); }
-  const void* place(const void* from, std::vector<char>& to) const {
+  const void* position(const void* from, std::vector<char>& to) const {
     if (from == nullptr) return nullptr;
     to.resize(static_cast<std::size_t>(own.inner * item()));
     return to.data();
@@ -109,6 +110,7 @@ std::vector<std::unique_ptr<Gathered>> filled(const NormProblem& problem, Index 
 // Undecided positions once more in pairs of doubles; those that are left.
 std::vector<Index> precise_outputs(const NormProblem& problem, std::vector<Index> positions) {
   if (positions.empty()) return {};
+  count_engine(Engine::normalize_pair, static_cast<Index>(positions.size()));
   const NormKernels& kernels = select_norm_kernels();
   const Index groups = problem.groups;
   std::sort(positions.begin(), positions.end(), [=](Index a, Index b) {

@@ -33,9 +33,9 @@ struct FoldSegment {
   std::int64_t count;
 };
 
-// A row of cells in one or two phases of so many places, which are added up one after the other.
+// A row of cells in one or two phases of so many positions, which are added up one after the other.
 struct FoldRow {
-  std::int64_t cells = 0, phases = 1, places = 0;
+  std::int64_t cells = 0, phases = 1, positions = 0;
   const FoldSegment* segments = nullptr;
   std::int64_t count = 0;
 };
@@ -56,7 +56,7 @@ struct UnfoldRows {
 
 struct PatchRowKernels {
   // out = the sums of rows of cells, rounded; false if a sum in double is not exact or not finite. `sums` has room for
-  // all places of all rows.
+  // all positions of all rows.
   bool (*fold_rows)(const FoldSources* sources, std::int64_t rows, const FoldRow& row, double* sums, float* out);
   // Items of 1, 2, 4 or 8 bytes.
   void (*unfold_rows)(const void* from, const UnfoldRows& rows, void* to, std::int64_t item);

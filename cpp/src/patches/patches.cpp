@@ -16,6 +16,7 @@
 #include "base/visit_bits.hpp"
 #include "exact/exact_sum.hpp"
 #include "exact/rounded_pair.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "patches/patch_kernels.hpp"
 #include "patches/window_rows.hpp"
@@ -106,7 +107,7 @@ double double_of(T x) {
 }
 
 // The sums of a row of cells. high + low is the sum; `rest` is the error of low, and zero where that is exact. They are
-// added up phase by phase: cell phase + place * stride has place phase * places + place.
+// added up phase by phase: cell phase + position * stride has position phase * positions + position.
 template <class T>
 class RowSums {
  public:
@@ -228,9 +229,9 @@ class Fold {
         covering_[static_cast<std::size_t>(row)].emplace_back(offset, window);
       });
     for (Index phase = 0; phase < axis.stride; ++phase) {
-      const Index places = (axis.size - phase + axis.stride - 1) / axis.stride;
-      std::vector<Index> ends{0, places};
-      std::vector<std::array<Index, 4>> runs;  // first and stop place, offset, first window
+      const Index positions = (axis.size - phase + axis.stride - 1) / axis.stride;
+      std::vector<Index> ends{0, positions};
+      std::vector<std::array<Index, 4>> runs;  // first and stop position, offset, first window
       for (Index w = 0; w < axis.kernel; ++w) {
         const RealWindows run = real_windows(axis, w);
         const Index shift = phase + axis.before - w * axis.dilation;
@@ -272,7 +273,7 @@ class Fold {
     }
     const T* const* windows = sums.windows.data();
     for (FoldSources& source : sums.sources) windows = (source.windows = windows) + source.count;
-    sums.quick.resize(static_cast<std::size_t>((end - begin) * quick_.phases * quick_.places));
+    sums.quick.resize(static_cast<std::size_t>((end - begin) * quick_.phases * quick_.positions));
     return row_kernels_.fold_rows(sums.sources.data(), end - begin, quick_, sums.quick.data(),
                                   out_ + begin * axis.size);
   }
@@ -381,6 +382,7 @@ void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, c
   const Index offsets = product(axes, &PatchAxis::kernel), windows = product(axes, &PatchAxis::outputs);
   const Index cells = product(axes, &PatchAxis::size);
   if (out.count() == 0) return;
+  count_engine(Engine::patches);
   const auto item = static_cast<Index>(item_size(x.dtype));
   const Index units = planes * offsets;
   parallel_for(units, grain_of(units, units * windows), [&](Index begin, Index end) {
@@ -393,6 +395,7 @@ void unfold(std::span<const PatchAxis> axes, Index planes, const ArrayView& x, c
 
 void fold(std::span<const PatchAxis> axes, Index planes, const ArrayView& patches, const ArrayView& out) {
   if (out.count() == 0) return;
+  count_engine(Engine::patches);
   if (apart(axes)) return scatter(axes, planes, patches, out);
   visit_float(out.dtype, [&](auto type) {
     using T = decltype(type);

@@ -7,6 +7,7 @@
 #include "base/pair_kernels.hpp"
 #include "base/stage.hpp"
 #include "base/visit_bits.hpp"
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 
 namespace halfulp {
@@ -155,6 +156,7 @@ class Placer {
 
 Index place(const Placing& placing, Placed* placed) {
   const Planes p(placing.ndim, placing.values.shape, placing.out.shape);
+  count_engine(Engine::unpool);
   if (placed != nullptr) {
     *placed = {{}, {}, placing.ndim, placing.values.shape, placing.out.shape};
     placed->codes.resize(static_cast<std::size_t>(p.pairs() ? p.planes * p.positions : 0));

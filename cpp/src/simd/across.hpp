@@ -6,6 +6,13 @@
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 
+// The last lanes of a, and of b the last one.
+template <class V, int... I>
+inline V with_last_of(const V& a, const V& b, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I + 1 < n ? I : n + I)...);
+}
+
 // The last Count lanes of `before`, then the first ones of `now`.
 template <int Count, class V>
 inline V shifted_in(const V& before, const V& now) {

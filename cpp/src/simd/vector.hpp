@@ -330,6 +330,12 @@ inline Vector<U> widen_bytes(const std::uint8_t* source) {
   return __builtin_convertvector((load<std::uint8_t, kLanes<U>>(source)), Vector<U>);
 }
 
+// Every lane in another type: to nearest in the rounding mode, to integers toward zero.
+template <class To, class From>
+HALFULP_ALWAYS_INLINE To converted(const From& v) {
+  return __builtin_convertvector(v, To);
+}
+
 // Asks for memory that will be read soon; it need not exist.
 inline void prefetch_line(const void* address) { __builtin_prefetch(address); }
 

@@ -33,7 +33,7 @@ inline constexpr double kSmoothLeastWeight = 0x1p-432;  // about exp(-300)
 
 struct SmoothSharedKernels {
   SmoothRange (*range)(const double* u, Index n);
-  // Index 0: in float64; 1: in double-double. In place: exp(beta (u - top)) of u <= top; NaN of +inf and NaN.
+  // Index 0: in float64; 1: in double-double. In position: exp(beta (u - top)) of u <= top; NaN of +inf and NaN.
   void (*exponentials[2])(const SmoothBeta& beta, double top, SmoothParts u, Index n);
   // to[i] = the sum of from[i * step + k * term_step], k < terms. One number more than these may be read.
   void (*sums[2])(SmoothParts from, Index terms, Index term_step, Index step, SmoothParts to, Index n);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "softmax/softmax_kernels.hpp"
 
@@ -58,6 +59,7 @@ Index softmax_kept_size(const SoftmaxProblem& p) {
 std::vector<Index> softmax(const SoftmaxProblem& problem) {
   std::vector<Index> undecided;
   if (problem.outer * problem.length * problem.inner == 0) return undecided;
+  count_engine(Engine::softmax);
   const SoftmaxKernels& kernels = select_softmax_kernels();
   std::mutex mutex;
   const bool rows = problem.inner == 1;

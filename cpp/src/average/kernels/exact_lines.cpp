@@ -108,7 +108,7 @@ struct Columns {
 
   double one(Index at) const { return at < margin ? before : at >= limit ? after : inside<double>(at); }
 
-  HALFULP_APART Doubles anywhere(Index at) const {
+  HALFULP_NOINLINE Doubles anywhere(Index at) const {
     Doubles v;
     for (int lane = 0; lane < kWide; ++lane) v[lane] = one(at + lane);
     return v;
@@ -116,7 +116,7 @@ struct Columns {
 };
 
 template <int Count, int Rows, bool Kept, Terms Kind>
-HALFULP_APART void sum_line(const LineTask<float>& task, const Index* rows, bool sharing, double* to) {
+HALFULP_NOINLINE void sum_line(const LineTask<float>& task, const Index* rows, bool sharing, double* to) {
   const Columns<Rows, Kept, Kind> columns(task, rows, sharing), ends(task, rows, sharing);
   const SumSegment& g = task.segments[0];
   const Index start = g.first + (Count - 2), length = g.length;
@@ -227,7 +227,7 @@ class ExactLines {
 
   // The sums of rows as if a line before had left them; none: zeros that change no sum.
   template <int Rows>
-  HALFULP_APART void keep(const Index* rows) const {
+  HALFULP_NOINLINE void keep(const Index* rows) const {
     double* const kept = task_.kept + task_.margin;
     for_each_vector(task_.width, [&](auto tag, Index i) {
       using V = typename decltype(tag)::type;

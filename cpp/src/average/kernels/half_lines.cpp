@@ -16,7 +16,7 @@ constexpr int kMostBits = 27;  // nine times 2^27 is below 2^31
 template <class T>
 class CellScan {
  public:
-  HALFULP_APART void take(const T* x, Index n) {
+  HALFULP_NOINLINE void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const std::uint16_t*>(x);
     constexpr Index wide = kLanes<std::uint16_t>, line = 32;  // items of a cache line
     MagnitudeLanes<T> lanes = lanes_, others;  // of every other vector, so that one need not wait for the one before
@@ -96,7 +96,7 @@ struct HalfRows {
   Singles scale;
   static constexpr bool kPairs = std::is_same_v<T, BFloat16>;
 
-  HALFULP_IN_LINE Ints integers(const Singles& x) const { return __builtin_convertvector(x * scale, Ints); }
+  HALFULP_IN_LINE Ints integers(const Singles& x) const { return converted<Ints>(x * scale); }
 
   HALFULP_IN_LINE KeptColumns columns(int row, Index at) const {
     const T* const x = rows[row] + at;
@@ -124,7 +124,7 @@ struct HalfRows {
   }
 
   // The same where some columns are in a margin.
-  HALFULP_APART void phases_anywhere(Index at, Ints& even, Ints& odd) const {
+  HALFULP_NOINLINE void phases_anywhere(Index at, Ints& even, Ints& odd) const {
     T cells[Rows][2 * kSingles] = {};
     const Index from = at > margin ? at : margin, to = at + 2 * kSingles < limit ? at + 2 * kSingles : limit;
     HalfRows copies = *this;
@@ -143,7 +143,7 @@ struct HalfRows {
     for (int r = 0; r < Rows; ++r) sum += integers(load_singles(rows[r] + at - (kSingles - 1)));
     return sum;
   }
-  HALFULP_APART Ints up_to_end(Index at) const {
+  HALFULP_NOINLINE Ints up_to_end(Index at) const {
     Ints even, odd;
     phases_anywhere(at - (2 * kSingles - 1), even, odd);
     return odd;
@@ -153,7 +153,7 @@ struct HalfRows {
 // Windows of Count cells. A midpoint that is not the quotient differs from it by more than 2^-40 of it: that a product
 // with 1 / n is rounded twice does not matter after sticky_floats; see error-bounds-pooling.md.
 template <class T, int Count, int Rows>
-HALFULP_APART void run_group(const LineTask<T>& task, const LineGroup<T>& group) {
+HALFULP_NOINLINE void run_group(const LineTask<T>& task, const LineGroup<T>& group) {
   const LineGroup<T> g = group;
   const T* const source = task.source + task.column - task.margin;
   const Index* const row_offsets = task.rows;

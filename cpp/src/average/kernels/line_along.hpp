@@ -82,7 +82,7 @@ struct RoundPairs {
     void take_all(Index at, const Pair<Doubles>& v) const { take(at, v, kWide); }
 
     // By value: a pair that has an address would be stored each time.
-    HALFULP_APART void take_with_care(Index at, Doubles sum, Doubles low, Index left) const {
+    HALFULP_NOINLINE void take_with_care(Index at, Doubles sum, Doubles low, Index left) const {
       double parts[2 * kWide];
       const Sums stored{parts, parts + kWide, nullptr};
       put(stored, 0, Pair<Doubles>{sum, low});
@@ -138,7 +138,7 @@ inline Held<T, V> cells(const Sums& in, Index at, Index count, Index step) {
 
 // Windows one apart.
 template <class T, int Count, class Sink>
-HALFULP_APART void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& sink) {
+HALFULP_NOINLINE void along_by_one(const SumRows& from, const SumSegment& segment, const Sink& sink) {
   const SumRows rows = from;
   const SumSegment g = segment;
   for (Index k = 0; k < rows.count; ++k) {
@@ -213,8 +213,8 @@ class Neighbours {
   Held<T, Doubles> one_[kOnes + 1] = {}, two_[kTwos + 1] = {}, four_[kFours + 1] = {};
 };
 
-// Of windows of 8 q + D neighbours, one apart: the sum of the last D to `kept`, and at every place the sum of eight to
-// `out`, of which q are to be added.
+// Of windows of 8 q + D neighbours, one apart: the sum of the last D to `kept`, and at every position the sum of eight
+// to `out`, of which q are to be added.
 template <class T, int D>
 void sum_neighbours(const SumRows& from, Index q, Index length, const SumRows& to_sums, const SumRows& to_kept) {
   const SumRows rows = from, out = to_sums, kept = to_kept;
@@ -234,8 +234,8 @@ void sum_neighbours(const SumRows& from, Index q, Index length, const SumRows& t
 // Of n values `unit` apart: the sum of the first `rest` to `kept` if there are any, added to what is there if there is
 // some, and the sum of eight to `out`.
 template <class T>
-HALFULP_APART void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums, const SumRows& to_kept,
-                              Index rest, Index length, bool add) {
+HALFULP_NOINLINE void sum_eights(const SumRows& from, Index unit, Index n, const SumRows& to_sums,
+                                 const SumRows& to_kept, Index rest, Index length, bool add) {
   const SumRows rows = from, out = to_sums, kept = to_kept;
   for (Index k = 0; k < rows.count; ++k) {
     const Sums in = rows[k], to = out[k], first = kept[k];
@@ -252,7 +252,7 @@ HALFULP_APART void sum_eights(const SumRows& from, Index unit, Index n, const Su
 
 // `Count` sums `unit` apart, and what was kept of each window if there is some. `Count` = 0: `count` of them.
 template <class T, int Count, class Sink>
-HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool some, const SumRows& from_kept,
+HALFULP_NOINLINE void sum_rest(const SumRows& from, Index count, Index unit, bool some, const SumRows& from_kept,
                             Index length, Index output, const Sink& sink) {
   const SumRows rows = from, kept = from_kept;
   for (Index k = 0; k < rows.count; ++k) {
@@ -266,7 +266,7 @@ HALFULP_APART void sum_rest(const SumRows& from, Index count, Index unit, bool s
 }
 
 // Long windows one apart, by eights: a window of 8 q + d values is q sums of eight and d values, and these sums are
-// summed in the same way. Neighbours cost three additions at each place and up to two more for the rest, later steps
+// summed in the same way. Neighbours cost three additions at each position and up to two more for the rest, later steps
 // seven.
 template <class H, class Sink>
 void along_by_eights(const SumRows& rows, const AlongTask& task, const SumSegment& g, const Sink& sink) {

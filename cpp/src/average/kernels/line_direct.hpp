@@ -120,7 +120,7 @@ class SummedColumns {
     }
   }
 
-  HALFULP_APART Values partly_inside(Index at) const {
+  HALFULP_NOINLINE Values partly_inside(Index at) const {
     using Bits = typename format_of<T>::bits_type;
     using Numbers = Vector<std::int64_t>;
     const Within<Bits> within(at - margin_, width_);
@@ -149,7 +149,7 @@ inline V shifted_in(const V& before, const V& v) {
 
 // Windows two apart of Count = 2 or 3 neighbours. The first of three is the last of the window before.
 template <int Count, int Rows, class Line>
-HALFULP_APART void direct_by_two(const LineTask<double>& task, const SumLine& from, const AnchoredAddition& add,
+HALFULP_NOINLINE void direct_by_two(const LineTask<double>& task, const SumLine& from, const AnchoredAddition& add,
                                  const Line& to) {
   using Values = AnchoredAddition::Values;
   const AnchoredAddition addition = add;
@@ -234,7 +234,7 @@ struct Alternating {
 // Sums along one row of the source, which replace those along another one in `sums`: `together` gets their sums,
 // `alone` the new ones.
 template <class T, bool SumFirst, class Together, class Alone>
-HALFULP_APART void expand_row(const LineTask<T>& task, Index row, const Alternating& g, const Sums& sums,
+HALFULP_NOINLINE void expand_row(const LineTask<T>& task, Index row, const Alternating& g, const Sums& sums,
                                           const Together& together, const Alone& alone) {
   using Values = Held<T, Doubles>;
   const SummedColumns<T, 1> columns(task, &row), ends(task, &row);

@@ -19,7 +19,7 @@ inline constexpr Index kAheadBytes = Index{1} << 12;
 // The same for all rows at once, several vectors of each and the last one `last` from the first, with their magnitudes.
 // Asks for the cells `ahead`.
 template <int Vectors>
-HALFULP_APART void add_strip(const float* source, const Index* rows, Index count, Index last, Index ahead,
+HALFULP_NOINLINE void add_strip(const float* source, const Index* rows, Index count, Index last, Index ahead,
                              const Sums& out, MagnitudeScan<float>& scan) {
   constexpr int kParts = static_cast<int>(kStripWide / kWide);
   Doubles sums[Vectors][kParts];
@@ -63,8 +63,8 @@ inline void add_strips(const float* source, const Index* rows, Index count, Inde
 
 // Two lines of three rows, the second one row further: both need the sum of the middle rows. Takes the magnitudes of
 // the last two. For n of at least a vector: the last one ends with the rows.
-HALFULP_APART void add_in_step(const float* source, const Index* rows, Index n, const Sums& first, const Sums& second,
-                               MagnitudeScan<float>& scan) {
+HALFULP_NOINLINE void add_in_step(const float* source, const Index* rows, Index n, const Sums& first,
+                                  const Sums& second, MagnitudeScan<float>& scan) {
   const float* const x[4] = {source + rows[0], source + rows[1], source + rows[2], source + rows[3]};
   double *const a = first.sum, *const b = second.sum;
   auto magnitudes = scan.lanes();
@@ -154,7 +154,7 @@ class SlabScan {
 
   // The slabs of the next lines arrive while these lines are made.
   void ask_ahead() {
-    for (Index i = 0; i < task_.ahead; i += 64) __builtin_prefetch(ahead_ + i, 0, 2);
+    prefetch_bytes_for_later(ahead_, task_.ahead);
     ahead_ += task_.ahead;
   }
 
@@ -228,7 +228,7 @@ class LineBatch {
     divide_line(0);
   }
 
-  // A line, and the next one if that has a place to go.
+  // A line, and the next one if that has a position to go.
   bool run(ExpandedLines<T>& expanded, const SumLine& line, T* out, T* next_out) {
     start(line, out);
     if (!alone()) return false;
@@ -410,7 +410,7 @@ void sum_lanes_of(const LineTask<T>& task, const SumLine& line, Index o) {
 // The same for neighbouring windows of Count cells, Stride apart, that touch no padding along the line: columns are
 // sums of Rows cells, and those that the next window shares are kept. Quotients are stored at once.
 template <class T, int Rows, int Count, int Stride>
-HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Index begin, Index end,
+HALFULP_NOINLINE void slide_lanes(const LineTask<T>& task, const SumLine& line, Index begin, Index end,
                                const SumDivisor& divisor, T* to) {
   constexpr int kKept = Count - Stride;
   static_assert(kKept >= 0);
@@ -434,8 +434,8 @@ HALFULP_APART void slide_lanes(const LineTask<T>& task, const SumLine& line, Ind
   const auto ask_ahead = [&]() HALFULP_IN_LINE {
     if constexpr (Rows > 1)
       for (int r = 0; r < Stride && r < Rows; ++r)
-        for (Index i = 0; i < Stride * lanes; i += static_cast<Index>(64 / sizeof(T)))
-          __builtin_prefetch(rows[Rows - 1 - r] + Stride * (rows[1] - rows[0]) + i, 0, 2);
+        prefetch_bytes_for_later(rows[Rows - 1 - r] + Stride * (rows[1] - rows[0]),
+                                 Stride * lanes * static_cast<Index>(sizeof(T)));
   };
   for (int k = 0; k < kKept; ++k)
     for_each_vector(lanes, [&](auto tag, Index lane) {

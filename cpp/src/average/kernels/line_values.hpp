@@ -13,10 +13,6 @@
 #include "simd/doubles.hpp"
 #include "simd/with_signs.hpp"
 
-// Loops have what they need in registers as long as none of it has an address.
-#define HALFULP_IN_LINE __attribute__((always_inline))
-#define HALFULP_APART __attribute__((noinline))  // from loops that need the registers
-
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
 
@@ -25,8 +21,8 @@ inline constexpr Index kCacheLine = 64;
 // Asks for what lies that far on; it need not exist.
 template <class T>
 HALFULP_IN_LINE inline void prefetch_cell(const T* x, Index ahead) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) +
-                                                   static_cast<std::uintptr_t>(ahead) * sizeof(T)));
+  prefetch_line(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(x) +
+                                              static_cast<std::uintptr_t>(ahead) * sizeof(T)));
 }
 
 template <class V>
@@ -335,7 +331,7 @@ class MagnitudeScan {
   using Lanes = MagnitudeLanes<T>;
   using Bits = typename Lanes::Bits;
 
-  HALFULP_APART void take(const T* x, Index n) {
+  HALFULP_NOINLINE void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
     Lanes lanes = lanes_, others;  // of every other vector, so that one need not wait for the one before
     Index i = 0;
@@ -367,7 +363,7 @@ class MagnitudeScan {
 template <class T>
 class NegativeZeroScan {
  public:
-  HALFULP_APART void take(const T* x, Index n) {
+  HALFULP_NOINLINE void take(const T* x, Index n) {
     const auto* bits = reinterpret_cast<const Bits*>(x);
     const Vector<Bits> sign = splat(Bits{format_of<T>::sign});
     Vector<Bits> none = none_;

@@ -91,7 +91,7 @@ inline Pair<V> renormalised(const Pair<V>& a) {
 
 // Adds one row and subtracts another.
 template <class H, bool Enters, bool Leaves, class Row>
-HALFULP_APART void slide_row(const Sums& from, const Row& entering, const Row& leaving, Index n, const Sums& to) {
+HALFULP_NOINLINE void slide_row(const Sums& from, const Row& entering, const Row& leaving, Index n, const Sums& to) {
   const Sums in = from, out = to;
   const Row more = entering, less = leaving;
   for_each_vector(n, [&](auto tag, Index i) {

@@ -21,7 +21,7 @@ inline void unrolled(const F& f, std::integer_sequence<int, I...>) {
 
 // A row of a vector of sums that the common bound does not decide: with the magnitudes of their own terms. `cells` are
 // those of the first kernel row and column 0 of the taps' offsets.
-[[gnu::noinline]] bool look_closer(const DepthwiseRows& d, const double* cells, Index kernel, Doubles sum, Index left,
+HALFULP_NOINLINE bool look_closer(const DepthwiseRows& d, const double* cells, Index kernel, Doubles sum, Index left,
                                    float* out, Doubt& doubt) {
   Doubles size = magnitude(splat(d.bias));
   for (Index t = 0; t < d.taps; ++t)

@@ -66,16 +66,16 @@ void matrix(const typename Sum::Scalar* const* row, const Index* offset, const t
     const Index at = offset[k];
     V columns[Vectors];
     for (int j = 0; j < Vectors; ++j) columns[j] = load(panel + j * kWidth<V>);
-#pragma GCC unroll 8  // else GCC keeps the sums in memory before and after this loop
+HALFULP_UNROLL(8)  // else GCC keeps the sums in memory before and after this loop
     for (int r = 0; r < Rows; ++r) {
       const V x = filled<V>(rows[r][at]);
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
       for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(x, columns[j]);
     }
   }
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int r = 0; r < Rows; ++r)
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, plane, first);
 }
 
@@ -93,16 +93,16 @@ void dense(const typename Sum::Scalar* weight, const typename Sum::Scalar* panel
   for (Index k = 0; k < depth; ++k, panel += Vectors * kWidth<V>, weight += Rows) {
     V columns[Vectors];
     for (int j = 0; j < Vectors; ++j) columns[j] = load(panel + j * kWidth<V>);
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int r = 0; r < Rows; ++r) {
       const V w = filled<V>(weight[r]);
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
       for (int j = 0; j < Vectors; ++j) sums[r][j].add_product(w, columns[j]);
     }
   }
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int r = 0; r < Rows; ++r)
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < Vectors; ++j) sums[r][j].commit(c + r * stride + j * kWidth<V>, 0, first);
 }
 

@@ -140,11 +140,11 @@ void filter_row(const double* const* taps, Index stride, Index channels, double*
   if constexpr (K == 1) store(squares + 36 * n, total);
 }
 
-void patch_filters(const double* taps, const Index* place, Index n, Index channels, double* out, Index value_stride,
+void patch_filters(const double* taps, const Index* position, Index n, Index channels, double* out, Index value_stride,
                    double* squares) {
   for (Index v = 0; v < n; v += kWidth<Doubles>) {
     const double* at[9];
-    for (int t = 0; t < 9; ++t) at[t] = taps + place[t] * n + v;
+    for (int t = 0; t < 9; ++t) at[t] = taps + position[t] * n + v;
     filter_row<0>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
     filter_row<1>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
     filter_row<2>(at, 9 * n, channels, out + v, value_stride, squares + v, n);

@@ -115,11 +115,11 @@ bool finish_f32(const double* value, const double* error, float* out, std::uint8
   for (Index i = 0; i < n; i += kLanes<double>) {
     const V v = load(value + i), e = load(error + i);
     using Floats = Vector<float, kVectorBytes / 2>;
-    const auto low = __builtin_convertvector(v - e, Floats), high = __builtin_convertvector(v + e, Floats);
-    const V same_low = __builtin_convertvector(low, V), same_high = __builtin_convertvector(high, V);
+    const auto low = converted<Floats>(v - e), high = converted<Floats>(v + e);
+    const auto same_low = converted<V>(low), same_high = converted<V>(high);
     const V size = magnitude(v);
     const Mask decided = (((same_low == same_high) & (size > e)) | (e == V{})) & (size == size);
-    const Floats rounded = __builtin_convertvector(v, Floats);
+    const auto rounded = converted<Floats>(v);
     store(out + i, rounded);
     all_decided &= decided;
   }

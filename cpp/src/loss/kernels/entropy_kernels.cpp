@@ -183,7 +183,7 @@ class Row {
   template <class F>
   Index spread_label(Real h, Real f, double off, double small, F&& left) {
     const double sign = sign_of(R::high(s_)) * sign_of(R::high(h));
-    const auto one = [&](Index i, double& error) HALFULP_INLINE_LAMBDA {
+    const auto one = [&](Index i, double& error) HALFULP_IN_LINE {
       const Real y = at<Real>(high_, low_, i) * f;
       error = size_of(y) * off + small;
       return y;
@@ -195,7 +195,7 @@ class Row {
   template <class F>
   Index spread_dense(Real h, Real f, double off, double small, F&& left) {
     const double lost = small + (size_of(s_) > 0 ? 0.0 : s_error_ * size_of(h) * 1.01);
-    const auto one = [&](Index i, double& error) HALFULP_INLINE_LAMBDA {
+    const auto one = [&](Index i, double& error) HALFULP_IN_LINE {
       const Real p = at<Real>(high_, low_, i) * f, a = at<Real>(a_high_, a_low_, i) * h;
       error = size_of(p) * off + lost + 16 * u * size_of(a);
       return p + negated(a);

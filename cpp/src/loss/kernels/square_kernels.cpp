@@ -22,7 +22,7 @@ HALFULP_ALWAYS_INLINE Vector<std::int64_t> in_range(const Doubles& x) {
 }
 
 // x - y exactly: the difference and, where asked for, what its rounding lost.
-__attribute__((noinline)) void differences(DType dtype, const void* x, const void* y, Index start, Index n,
+HALFULP_NOINLINE void differences(DType dtype, const void* x, const void* y, Index start, Index n,
                                            double* high, double* low) {
   visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -105,8 +105,8 @@ struct Sums {
     for (Index from = begin; from < end; from += kBlock) {
       const Index count = end - from < kBlock ? end - from : kBlock;
       cells.load(from, count, kPairs, Products);
-      const auto numbers = [](const double* high, const double* low) HALFULP_INLINE_LAMBDA {
-        return [=](Index at) HALFULP_INLINE_LAMBDA {
+      const auto numbers = [](const double* high, const double* low) HALFULP_IN_LINE {
+        return [=](Index at) HALFULP_IN_LINE {
           return PairOf<Doubles>{load(high + at), kPairs ? load(low + at) : Doubles{}};
         };
       };
@@ -115,13 +115,13 @@ struct Sums {
   }
   // The squares of x - y, n a multiple of 16, without a copy. Only up to kBlock at a time.
   void add_squares(const In* x, const In* y, Index n) {
-    const auto own = [=](Index at) HALFULP_INLINE_LAMBDA {
+    const auto own = [=](Index at) HALFULP_IN_LINE {
       const Doubles a = load_doubles(x + at), b = load_doubles(y + at);
       if constexpr (kPairs) return sum_of(a, Doubles(-b));
       else return PairOf<Doubles>{a - b, Doubles{}};
     };
     for (Index from = 0; from < n; from += kBlock) {
-      const auto shifted = [=](Index at) HALFULP_INLINE_LAMBDA { return own(from + at); };
+      const auto shifted = [=](Index at) HALFULP_IN_LINE { return own(from + at); };
       add_block<true, false>(n - from < kBlock ? n - from : kBlock, shifted, nullptr);
     }
   }
@@ -156,11 +156,11 @@ struct Sums {
 
   // A missing b is a.
   template <bool Products, bool Means, class A, class B>
-  __attribute__((noinline)) void add_block(Index n, const A read_a, const B read_b) {
+  HALFULP_NOINLINE void add_block(Index n, const A read_a, const B read_b) {
     constexpr bool squares = std::is_same_v<B, std::nullptr_t>;
     Chains products, means, others;
     Vector<std::int64_t> trusted = ~Vector<std::int64_t>{};
-    const auto step = [&](Index at, auto chain) HALFULP_INLINE_LAMBDA {
+    const auto step = [&](Index at, auto chain) HALFULP_IN_LINE {
       const PairOf<Doubles> own = read_a(at);
       if constexpr (kPairs) trusted &= in_range(own.high);
       if constexpr (Means) means.add(own, chain);
@@ -174,7 +174,7 @@ struct Sums {
       }
     };
     // Indices of chains that are constants keep the sums in registers.
-    const auto steps = [&]<int... C>(Index at, std::integer_sequence<int, C...>) HALFULP_INLINE_LAMBDA {
+    const auto steps = [&]<int... C>(Index at, std::integer_sequence<int, C...>) HALFULP_IN_LINE {
       (step(at + C * kWide, std::integral_constant<int, C>{}), ...);
     };
     for (Index i = 0; i < n; i += kLanes16)  // zeros fill the last ones
@@ -280,8 +280,8 @@ class Each {
     return y;
   }
   // Both ends of the results of n loaded cells in double. The error is zero where all of the product is exact. With a
-  // place for floats, the ends are rounded as well; false if they differ.
-  __attribute__((noinline)) bool ends(Index n, double* lows, double* highs, float* out) const {
+  // position for floats, the ends are rounded as well; false if they differ.
+  HALFULP_NOINLINE bool ends(Index n, double* lows, double* highs, float* out) const {
     Ends<float> rounded;
     const Doubles delta = splat(delta_), scale = splat(scale_), zero{};
     const Doubles off = splat(off_ + own_error_ * std::fabs(delta_)), own_error = splat(own_error_);

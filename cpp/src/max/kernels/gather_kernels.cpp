@@ -29,8 +29,8 @@ inline Vector<double> to_odd(const Vector<double>& x) {
 template <class C>
 class ShortSum {  // of at most two terms
  public:
-  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
-    sum_ = subtract_where(mine, sum_, load(terms.negated + place));
+  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t position) {
+    sum_ = subtract_where(mine, sum_, load(terms.negated + position));
   }
   Vector<C> rounded() const { return sum_; }
 
@@ -78,9 +78,9 @@ class OneDouble {
 template <class C, Long Way>
 class LongSum {  // of floats, exact in one or two doubles
  public:
-  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t place) {
-    low_.subtract(lower(mine), terms.wide + place);
-    high_.subtract(upper(mine), terms.wide + place + kLanes<double>);
+  void add(const Lanes<C>& mine, const GatherTerms<C>& terms, int64_t position) {
+    low_.subtract(lower(mine), terms.wide + position);
+    high_.subtract(upper(mine), terms.wide + position + kLanes<double>);
   }
   Vector<C> rounded() const {
     const Vector<double> low = low_.odd(), high = high_.odd();
@@ -94,8 +94,8 @@ class LongSum {  // of floats, exact in one or two doubles
 template <Long Way>
 class LongSum<double, Way> {
  public:
-  void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t place) {
-    sum_.subtract(mine, terms.negated + place);
+  void add(const Lanes<double>& mine, const GatherTerms<double>& terms, int64_t position) {
+    sum_.subtract(mine, terms.negated + position);
   }
   Vector<double> rounded() const { return sum_.nearest(); }
 
@@ -110,7 +110,7 @@ class Sums {
  public:
   explicit Sums(const GatherTerms<C>& terms) : terms_(terms) {
     for (int t = 0; t < Count; ++t) {
-      places_[t] = terms.places[t];
+      places_[t] = terms.positions[t];
       ids_[t] = terms.ids[t];
     }
   }
@@ -127,11 +127,11 @@ class Sums {
     Lanes<C> any{};
     Sum sum;
     for (int t = 0; t < (Count > 0 ? Count : terms_.count); ++t) {
-      const int64_t place = i + (Count > 0 ? places_[t] : terms_.places[t]);
-      const Lanes<C> mine = lanes_equal<C>(static_cast<const LaneNumber<C>*>(terms_.codes) + place,
+      const int64_t position = i + (Count > 0 ? places_[t] : terms_.positions[t]);
+      const Lanes<C> mine = lanes_equal<C>(static_cast<const LaneNumber<C>*>(terms_.codes) + position,
                                            LaneNumber<C>{Count > 0 ? ids_[t] : terms_.ids[t]});
       any = either(any, mine);
-      sum.add(mine, terms_, place);
+      sum.add(mine, terms_, position);
     }
     return chosen(any, sum.rounded());
   }
@@ -204,14 +204,14 @@ void three_ways(const GatherTerms<C>* ways, C* out, const RowRun& rows, bool pas
 
 // A class of a row among many, its sums put in place one by one.
 template <class C, Long Rounding, int Count>
-void spread(const GatherTerms<C>& terms, int64_t way_count, int64_t places, C* out, const RowRun& rows) {
+void spread(const GatherTerms<C>& terms, int64_t way_count, int64_t positions, C* out, const RowRun& rows) {
   const Sums<C, Rounding, Count> sums(terms);
   for (int64_t r = 0; r < rows.count; ++r) {
     C* const target = out + r * rows.to_step;
-    for (int64_t i = 0; i < places; i += kLanes<C>) {
+    for (int64_t i = 0; i < positions; i += kLanes<C>) {
       C some[kLanes<C>];
       store(some, sums(r * rows.from_step + i));
-      for (int64_t j = 0; j < kLanes<C> && i + j < places; ++j) target[(i + j) * way_count] = some[j];
+      for (int64_t j = 0; j < kLanes<C> && i + j < positions; ++j) target[(i + j) * way_count] = some[j];
     }
   }
 }
@@ -219,9 +219,9 @@ void spread(const GatherTerms<C>& terms, int64_t way_count, int64_t places, C* o
 template <class C, Long Rounding>
 void many_ways(const GatherTerms<C>* ways, int way_count, C* out, const RowRun& rows) {
   for (int way = 0; way < way_count && way < rows.items; ++way) {
-    const int64_t places = (rows.items - way + way_count - 1) / way_count;
-    if (ways[way].count == 1) spread<C, Rounding, 1>(ways[way], way_count, places, out + way, rows);
-    else spread<C, Rounding, -1>(ways[way], way_count, places, out + way, rows);
+    const int64_t positions = (rows.items - way + way_count - 1) / way_count;
+    if (ways[way].count == 1) spread<C, Rounding, 1>(ways[way], way_count, positions, out + way, rows);
+    else spread<C, Rounding, -1>(ways[way], way_count, positions, out + way, rows);
   }
 }
 

@@ -1,4 +1,4 @@
-// Windows that start anywhere: maxima at every place of a row, from which an engine picks.
+// Windows that start anywhere: maxima at every position of a row, from which an engine picks.
 #include "max/given_kernels.hpp"
 
 #include <bit>
@@ -25,9 +25,9 @@ bool fold_columns(const T* const* x, const T* const* pairs, const GivenRun& run,
   const int64_t columns = Columns > 0 ? Columns : run.columns;
   const Ints next = offset_of(run.step_offset), below = offset_of(run.row_offset - columns * run.step_offset);
   Ints equal{};
-  for (int64_t place = 0; place < run.places; place += lanes) {
+  for (int64_t position = 0; position < run.positions; position += lanes) {
     // The last vector overlaps the one before; magnitudes are in buffers, which go on.
-    const int64_t at = Magnitudes || place + lanes <= run.places ? place : run.places - lanes;
+    const int64_t at = Magnitudes || position + lanes <= run.positions ? position : run.positions - lanes;
     V most = splat<T, Bytes>(Magnitudes ? T(-1) : -std::numeric_limits<T>::infinity()), with{};
     if constexpr (!Magnitudes && What == Payload::tangent) with = load<T, Bytes>(pairs[0] + at + run.column);
     if constexpr (What == Payload::offset) with = reinterpret<V>(offset_of(Magnitudes ? kNoWinner : run.offset));
@@ -78,7 +78,7 @@ bool fold(const T* const* x, const T* const* pairs, const GivenRun& run, T* best
 
 template <class T, Payload What>
 void fold_within(const T* const* x, const T* const* pairs, const GivenRun& run, T* best, T* payload) {
-  if (run.places >= kLanes<T>) fold<T, What, false, kVectorBytes>(x, pairs, run, best, payload);
+  if (run.positions >= kLanes<T>) fold<T, What, false, kVectorBytes>(x, pairs, run, best, payload);
   else fold<T, What, false, sizeof(T)>(x, pairs, run, best, payload);
 }
 
@@ -169,15 +169,15 @@ int64_t largest(const T* x, int64_t n) {
     block = i;
   }
   if (!single || most > std::bit_cast<I>(std::numeric_limits<T>::infinity())) return -1;
-  I place = 0, count = 0;
+  I position = 0, count = 0;
   const T* const cells = x + block;
   const auto stop = static_cast<I>(n - block < kBlock ? n - block : kBlock);
   for (I i = 0; i < stop; ++i) {
     const I equal = (std::bit_cast<I>(cells[i]) & std::numeric_limits<I>::max()) == most ? I{-1} : I{0};
     count -= equal;
-    place |= equal & i;
+    position |= equal & i;
   }
-  return count == 1 ? block + place : -1;
+  return count == 1 ? block + position : -1;
 }
 
 template <class T>

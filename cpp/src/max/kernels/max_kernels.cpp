@@ -399,12 +399,12 @@ inline void fill(C* target, int64_t n, C value) {
 }
 
 template <class C>
-void extend(void* data, const RowRun& rows, int64_t before, int64_t places) {
+void extend(void* data, const RowRun& rows, int64_t before, int64_t positions) {
   for (int64_t r = 0; r < rows.count; ++r) {
     C* const row = static_cast<C*>(data) + r * rows.from_step;
     const int64_t end = before + rows.items;
     fill(row, before, row[before]);
-    fill(row + end, places - end, row[end - 1]);
+    fill(row + end, positions - end, row[end - 1]);
   }
 }
 

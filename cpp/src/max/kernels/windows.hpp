@@ -88,13 +88,6 @@ struct Inner {
   }
 };
 
-// The last lanes of a, and of b the last one.
-template <class V, int... I>
-inline V with_last_of(const V& a, const V& b, std::integer_sequence<int, I...>) {
-  constexpr int n = sizeof...(I);
-  return __builtin_shufflevector(a, b, (I + 1 < n ? I : n + I)...);
-}
-
 // The windows of neighbouring outputs in vectors of `Bytes`, from blocks of Stride cells for each output: the last ones
 // of its window. The cells before them come from the block before, so that every cell is read once, and where rows are
 // aligned so are the blocks. P: a tangent, the number of the tap, or Nothing.
@@ -254,24 +247,24 @@ Contents windows(const void* source, void* out, const WindowRun& run) {
   return pair_windows<C, Nothing, Kind>(source, nullptr, out, nullptr, run);
 }
 
-// Four neighbours at every place of a row that has them: the first step towards large windows.
+// Four neighbours at every position of a row that has them: the first step towards large windows.
 template <class C, bool Last>
 Contents fours(const void* source, void* out, const RowRun& rows) {
   NanWatch<C> watch;
   const Order<C> order(rows.flip);
-  const int64_t places = rows.items - 3;
+  const int64_t positions = rows.items - 3;
   for (int64_t r = 0; r < rows.count; ++r) {
     const C* const row = static_cast<const C*>(source) + r * rows.from_step;
     C* const target = static_cast<C*>(out) + r * rows.to_step;
     prefetch_row(row, rows.items);
     C some[2 * kLanes<C>] = {};  // a short row, and zeros
     const C* cells = row;
-    if (places < kLanes<C>) {
+    if (positions < kLanes<C>) {
       std::memcpy(some, row, sizeof(C) * static_cast<std::size_t>(rows.items));
       cells = some;
     }
-    for (int64_t next = 0; next < places; next += kLanes<C>) {  // the last one overlaps its neighbour
-      const int64_t o = next + kLanes<C> > places && places >= kLanes<C> ? places - kLanes<C> : next;
+    for (int64_t next = 0; next < positions; next += kLanes<C>) {  // the last one overlaps its neighbour
+      const int64_t o = next + kLanes<C> > positions && positions >= kLanes<C> ? positions - kLanes<C> : next;
       const Vector<C> a = load(cells + o), b = load(cells + o + 1), c = load(cells + o + 2), d = load(cells + o + 3);
       watch.see(a);
       watch.see(d);

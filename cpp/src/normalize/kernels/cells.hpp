@@ -7,8 +7,6 @@
 #include "normalize/kernels/decide.hpp"
 #include "simd/ends.hpp"
 
-#define HALFULP_INLINE_LAMBDA __attribute__((always_inline))
-
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 const ConvertKernels& convert_kernels();  // of the same instruction set
 namespace {
@@ -29,7 +27,7 @@ inline double number_or(DType dtype, const void* data, Index i, double otherwise
 
 // Whether every number within `error` of y rounds to one number of the type, which is put into out[i].
 template <class Real>
-__attribute__((noinline)) bool decide_narrow(DType dtype, Real y, double error, void* out, Index i) {
+HALFULP_NOINLINE bool decide_narrow(DType dtype, Real y, double error, void* out, Index i) {
   return visit_float(dtype, [&](auto zero) { return decide(y, error, static_cast<decltype(zero)*>(out)[i]); });
 }
 template <class Real>
@@ -38,14 +36,14 @@ inline bool decide_as(DType dtype, Real y, double error, void* out, Index i) {
   return decide_narrow(dtype, y, error, out, i);
 }
 // Whether both ends round to one number of the type, which is put into out[i].
-__attribute__((noinline)) inline bool round_ends(DType dtype, double low, double high, void* out, Index i) {
+HALFULP_NOINLINE inline bool round_ends(DType dtype, double low, double high, void* out, Index i) {
   return visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
     static_cast<T*>(out)[i] = round_to<T>(low);
     return same_rounding<T>(low, high);
   });
 }
-__attribute__((noinline)) inline void put_as(DType dtype, double y, void* out, Index i) {
+HALFULP_NOINLINE inline void put_as(DType dtype, double y, void* out, Index i) {
   visit_float(dtype, [&](auto zero) { static_cast<decltype(zero)*>(out)[i] = round_to<decltype(zero)>(y); });
 }
 
@@ -65,7 +63,7 @@ inline bool decide_signed(DType dtype, Pair y, double error, double sign, void* 
 }
 
 // The ends of n intervals rounded, the low ones into out[start] and on; how many intervals are undecided.
-__attribute__((noinline)) inline Index round_all_ends(DType dtype, const double* low, const double* high, Index n,
+HALFULP_NOINLINE inline Index round_all_ends(DType dtype, const double* low, const double* high, Index n,
                                                       void* out, Index start) {
   return visit_float(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -79,11 +77,11 @@ __attribute__((noinline)) inline Index round_all_ends(DType dtype, const double*
   });
 }
 
-__attribute__((noinline)) inline void widen_to(float* to, DType dtype, const void* data, Index start, Index n) {
+HALFULP_NOINLINE inline void widen_to(float* to, DType dtype, const void* data, Index start, Index n) {
   if (dtype == DType::f16) convert_kernels().from_f16(static_cast<const Float16*>(data) + start, to, n);
   else convert_kernels().from_bf16(static_cast<const BFloat16*>(data) + start, to, n);
 }
-__attribute__((noinline)) inline void widen_to(double* to, DType dtype, const void* data, Index start, Index n) {
+HALFULP_NOINLINE inline void widen_to(double* to, DType dtype, const void* data, Index start, Index n) {
   visit_float(dtype, [&](auto zero) {
     const auto* const from = static_cast<const decltype(zero)*>(data) + start;
     Index i = 0;

@@ -57,10 +57,10 @@ void last_sums_of(const NormProblem& p, Index begin, Index end, const ColumnSums
     const Index stop = row + kSumRows < end ? row + kSumRows : end;
     const float* const x = cells.from(row, stop);
     const float* const t = Projections ? tangents.from(row, stop) : nullptr;
-    each_columns(width, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
+    each_columns(width, [&](Index j, const auto& read) HALFULP_IN_LINE {
       const Doubles pivot = load(sums.pivot + j);
       Doubles first[2]{}, second[2]{}, hh[2]{}, cc[2]{};
-      const auto add = [&](Index at, int chain) HALFULP_INLINE_LAMBDA {
+      const auto add = [&](Index at, int chain) HALFULP_IN_LINE {
         prefetch_line(x + at + kSumRows * width);
         if constexpr (Projections) prefetch_line(t + at + kSumRows * width);
         const Doubles c = read(x + at, 0.0) - pivot;
@@ -105,7 +105,7 @@ inline void add_rows_of(const NormProblem& p, Index begin, Index end, const Colu
     scale[r] = m.scale;
     shift[r] = -(m.delta * m.scale);
   }
-  each_columns(p.inner, [&](Index j, const auto& read) HALFULP_INLINE_LAMBDA {
+  each_columns(p.inner, [&](Index j, const auto& read) HALFULP_IN_LINE {
     Doubles first{}, second{}, gg{}, nn{};
     for (Index r = 0; r < rows; ++r) {
       const Index at = r * p.inner + j;
@@ -301,7 +301,7 @@ class LastRows {
   }
 
   // Columns [first, end) in double.
-  __attribute__((noinline)) void columns(const float* x, const float* tangents, Index row, Index rows, Index first,
+  HALFULP_NOINLINE void columns(const float* x, const float* tangents, Index row, Index rows, Index first,
                                          Index end, float* out) {
     const Index width = p_.groups;
     double x_most = 0, t_most = 0;
@@ -311,7 +311,7 @@ class LastRows {
       if (with_tangents) t_most = largest_magnitude(tangents, rows * width);
       if (!std::isfinite(x_most + t_most)) return leave(row, rows, first, end - first, out);
     }
-    each_columns(end - first, [&](Index column, const auto& read) HALFULP_INLINE_LAMBDA {
+    each_columns(end - first, [&](Index column, const auto& read) HALFULP_IN_LINE {
       const Index j = first + column;
       const Doubles pivot = load(f_.pivot + j), across = load(f_.across + j), along = load(f_.along + j);
       const Doubles constant = load(f_.constant + j);
@@ -366,7 +366,7 @@ class LastRows {
     const Index width = p_.groups;
     FloatVector cells[count], t[count]{}, none[count]{}, results[count];
     const CellBias bias[count];
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int i = 0; i < count; ++i) {
       prefetch_line(x + at + (i + kTall) * width);
       cells[i] = load(x + at + i * width);
@@ -376,7 +376,7 @@ class LastRows {
       }
     }
     form.template values<with_tangents>(cells, t, none, bias, results, odd, beyond);
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int i = 0; i < count; ++i) store(out + at + i * width, results[i]);
   }
   // Cells that go on one by one.
@@ -386,7 +386,7 @@ class LastRows {
       for (Index i = 0; i < count; ++i) out[r * p_.groups + first + i] = undecided_float(p_.dtype);
   }
 
-  __attribute__((noinline)) void check(Index row, Index stop, Index first, Index count) {
+  HALFULP_NOINLINE void check(Index row, Index stop, Index first, Index count) {
     for (Index r = row; r < stop; ++r)
       for (Index j = first; j < first + count; ++j) one(r * p_.groups + j, j);
   }

@@ -43,7 +43,7 @@ struct Grid {
 // NaN if there is one.
 inline double largest_number(const double* x, Index n) {
   Doubles most{}, none{};
-  each_vector(n, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+  each_vector(n, [&](const auto& read) HALFULP_IN_LINE {
     const Doubles v = read(x, 0.0);
     most = larger_magnitude(v, most);
     none += v - v;
@@ -156,42 +156,42 @@ class FloatForm {
                                     const FloatVector (&w)[count], const CellBias (&bias)[count],
                                     FloatVector (&results)[count], WordVector& odd, WordVector& beyond) const {
     FloatVector sum[count], low[count], less[count], product[count];
-    const auto each = [](const auto& step) HALFULP_INLINE_LAMBDA {
-#pragma GCC unroll 8
+    const auto each = [](const auto& step) HALFULP_IN_LINE {
+HALFULP_UNROLL(8)
       for (int j = 0; j < count; ++j) step(j);
     };
-    const auto look = [&](int j) HALFULP_INLINE_LAMBDA {
+    const auto look = [&](int j) HALFULP_IN_LINE {
       if constexpr (!known) beyond |= reinterpret<WordVector>(sum[j]) ^ reinterpret<WordVector>(rounder_);
     };
-    each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] = multiply_add(x[j], across_.high, rounder_); });
-    each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = rounder_ - sum[j]; });
-    each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(x[j], across_.high, low[j]); });
+    each([&](int j) HALFULP_IN_LINE { sum[j] = multiply_add(x[j], across_.high, rounder_); });
+    each([&](int j) HALFULP_IN_LINE { low[j] = rounder_ - sum[j]; });
+    each([&](int j) HALFULP_IN_LINE { low[j] = multiply_add(x[j], across_.high, low[j]); });
     each(look);
     if constexpr (kCells) {
-      each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] -= shifted_; });
-      each([&](int j) HALFULP_INLINE_LAMBDA { product[j] = multiply_add(sum[j], w[j], last_rounder_); });
-      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(x[j], across_.low, low_); });
-      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] += less[j]; });
-      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = last_rounder_ - product[j]; });
-      each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(sum[j], w[j], less[j]); });
-      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(low[j], w[j], less[j]); });
-      each([&](int j) HALFULP_INLINE_LAMBDA { product[j] -= bias[j].shift; });
-      each([&](int j) HALFULP_INLINE_LAMBDA {
+      each([&](int j) HALFULP_IN_LINE { sum[j] -= shifted_; });
+      each([&](int j) HALFULP_IN_LINE { product[j] = multiply_add(sum[j], w[j], last_rounder_); });
+      each([&](int j) HALFULP_IN_LINE { less[j] = multiply_add(x[j], across_.low, low_); });
+      each([&](int j) HALFULP_IN_LINE { low[j] += less[j]; });
+      each([&](int j) HALFULP_IN_LINE { less[j] = last_rounder_ - product[j]; });
+      each([&](int j) HALFULP_IN_LINE { less[j] = multiply_add(sum[j], w[j], less[j]); });
+      each([&](int j) HALFULP_IN_LINE { low[j] = multiply_add(low[j], w[j], less[j]); });
+      each([&](int j) HALFULP_IN_LINE { product[j] -= bias[j].shift; });
+      each([&](int j) HALFULP_IN_LINE {
         results[j] = round_ends(product[j], FloatVector(low[j] + bias[j].low), FloatVector(low[j] + bias[j].high), odd);
       });
     } else {
-      each([&](int j) HALFULP_INLINE_LAMBDA { low[j] = multiply_add(x[j], across_.low, low[j]); });
+      each([&](int j) HALFULP_IN_LINE { low[j] = multiply_add(x[j], across_.low, low[j]); });
       if constexpr (kBoth) {
-        each([&](int j) HALFULP_INLINE_LAMBDA { product[j] = multiply_add(t[j], along_.high, sum[j]); });
-        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = sum[j] - product[j]; });
-        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(t[j], along_.high, less[j]); });
-        each([&](int j) HALFULP_INLINE_LAMBDA { less[j] = multiply_add(t[j], along_.low, less[j]); });
-        each([&](int j) HALFULP_INLINE_LAMBDA { low[j] += less[j]; });
-        each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] = product[j]; });
+        each([&](int j) HALFULP_IN_LINE { product[j] = multiply_add(t[j], along_.high, sum[j]); });
+        each([&](int j) HALFULP_IN_LINE { less[j] = sum[j] - product[j]; });
+        each([&](int j) HALFULP_IN_LINE { less[j] = multiply_add(t[j], along_.high, less[j]); });
+        each([&](int j) HALFULP_IN_LINE { less[j] = multiply_add(t[j], along_.low, less[j]); });
+        each([&](int j) HALFULP_IN_LINE { low[j] += less[j]; });
+        each([&](int j) HALFULP_IN_LINE { sum[j] = product[j]; });
         each(look);
       }
-      each([&](int j) HALFULP_INLINE_LAMBDA { sum[j] -= shifted_; });
-      each([&](int j) HALFULP_INLINE_LAMBDA {
+      each([&](int j) HALFULP_IN_LINE { sum[j] -= shifted_; });
+      each([&](int j) HALFULP_IN_LINE {
         results[j] = round_ends(sum[j], FloatVector(low[j] + low_end_), FloatVector(low[j] + high_end_), odd);
       });
     }

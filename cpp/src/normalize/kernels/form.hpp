@@ -60,7 +60,7 @@ inline double pivot_of(DType dtype, const void* x, Index start, Index count, Ind
   const double mean = static_cast<double>(static_cast<float>(sum / static_cast<double>(count)));
   return equal || !std::isfinite(mean) ? first : mean;
 }
-// Of a run of n cells: from four places. The mean of equal floats is exact.
+// Of a run of n cells: from four positions. The mean of equal floats is exact.
 inline double run_pivot(const float* x, Index n) {
   if (n < 8 * kWide) return pivot_of(DType::f32, x, 0, n < 64 ? n : 64, 1);
   const Index far = n / 4;
@@ -70,7 +70,7 @@ inline double run_pivot(const float* x, Index n) {
 }
 
 // With a pivot of zero first if the mean is thought to be small, which saves the subtractions.
-__attribute__((noinline)) inline GroupMoments group_moments(const NormProblem& p, Index group, bool at_zero = false) {
+HALFULP_NOINLINE inline GroupMoments group_moments(const NormProblem& p, Index group, bool at_zero = false) {
   if (p.mean != nullptr) return given_moments(p, group);
   CellRow<float> x(p.dtype, p.x);
   const Index head = CellRow<float>::chunk(p.dtype, p.inner);
@@ -111,7 +111,7 @@ struct Form {
 
   template <Rule rule, class V>
   HALFULP_ALWAYS_INLINE V value(const V& c, const V& t, const V& w, const V& b, const V& dw, const V& db) const {
-    const auto all = [](double x) HALFULP_INLINE_LAMBDA { return V(x - V{}); };
+    const auto all = [](double x) HALFULP_IN_LINE { return V(x - V{}); };
     if constexpr (rule == Rule::value) return multiply_add(c, all(across), all(constant));
     if constexpr (rule == Rule::cotangent_given) return multiply_add(t, all(along), V{});
     if constexpr (rule == Rule::cell_value) return multiply_add(multiply_add(c, all(scale), all(shift)), w, b);
@@ -124,7 +124,7 @@ struct Form {
   // From the magnitudes of the same numbers.
   template <Rule rule, class V>
   HALFULP_ALWAYS_INLINE V error(const V& c, const V& t, const V& w, const V& b, const V& dw, const V& db) const {
-    const auto all = [](double x) HALFULP_INLINE_LAMBDA { return V(x - V{}); };
+    const auto all = [](double x) HALFULP_IN_LINE { return V(x - V{}); };
     if constexpr (rule == Rule::value) return multiply_add(c, all(across_error), all(constant_error));
     if constexpr (rule == Rule::cotangent_given) return t * along_error;
     const V normal = multiply_add(c, all(scale_error), all(shift_error));

@@ -87,14 +87,14 @@ CellWeights widen(const NormProblem& p, double* numbers, float* floats) {
   CellWeights weights;
   const Index n = p.inner;
   const void* const given[] = {p.weight, p.bias, p.d_weight, p.d_bias};
-  const double** const places[] = {&weights.weight, &weights.bias, &weights.d_weight, &weights.d_bias};
+  const double** const targets[] = {&weights.weight, &weights.bias, &weights.d_weight, &weights.d_bias};
   for (int i = 0; i < 4; ++i) {
     double* const own = numbers + i * n;
     const double none = i == 0 ? 1.0 : 0.0;
     if (given[i] == nullptr) std::fill_n(own, n, none);
     else widen_to(own, p.dtype, given[i], 0, n);
     weights.largest[i] = given[i] == nullptr ? none : largest_number(own, n);
-    *places[i] = own;
+    *targets[i] = own;
   }
   if (kFused && p.work == NormWork::value && p.dtype != DType::f64)
     split_weights(weights, n, padded_length<float>(n), floats);

@@ -116,7 +116,7 @@ class Run {
     return FloatForm<rule>::exists;
   }
   // In double, with one bound. Of given statistics nobody has looked at the cells yet.
-  __attribute__((noinline)) void wide(Index at, Index end) {
+  HALFULP_NOINLINE void wide(Index at, Index end) {
     if (at == end) return;
     double bound = reach_.bound;
     if (p_.mean != nullptr) {
@@ -165,7 +165,7 @@ class Run {
                                                  WordVector& odd, WordVector& beyond) {
     FloatVector x[count], t[count]{}, w[count]{}, results[count];
     CellBias bias[count];
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < count; ++j) {
       const Index i = at + j * kLanes<float>;
       x[j] = load(from.x + i);
@@ -178,7 +178,7 @@ class Run {
       }
     }
     form.template values<known>(x, t, w, bias, results, odd, beyond);
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < count; ++j) store(out + at + j * kLanes<float>, results[j]);
   }
 
@@ -216,14 +216,14 @@ class Run {
     else ends.put_first(out + read.at, Doubles(y - error), Doubles(y + error), read.count());
   }
 
-  __attribute__((noinline)) void check(Index at, Index count) {
+  HALFULP_NOINLINE void check(Index at, Index count) {
     for (Index i = at; i < at + count; ++i) {
       if (is_half(p_.dtype)) results_[i] = undecided_float(p_.dtype);
       else one(i);
     }
   }
   // With an error of its own.
-  __attribute__((noinline)) void one(Index i) {
+  HALFULP_NOINLINE void one(Index i) {
     const Numbers<rule, double> numbers(from_, form_.pivot, OneItem{i});
     if (!decide_as(p_.dtype, numbers.value(form_), numbers.error(form_), p_.out, first_ + i))
       undecided_.add(first_ + i);

@@ -133,7 +133,7 @@ class PairGroup {
     return true;
   }
 
-  __attribute__((noinline)) bool moments() {
+  HALFULP_NOINLINE bool moments() {
     PairSum d, q;
     Doubles most{}, least = splat(kLargest);
     const Doubles middle = splat(-pivot_);
@@ -141,7 +141,7 @@ class PairGroup {
     for (Index run = 0; run < p_->runs(); ++run)
       in_chunks<double>(p_->dtype, p_->inner, [&](Index at, Index count) {
         const double* const x = cells.at(p_->start(group_, run) + at, count);
-        each_vector(count, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+        each_vector(count, [&](const auto& read) HALFULP_IN_LINE {
           const VectorPair c = sum_of(read(x, pivot_), middle);
           const Doubles size = magnitude(c.high);
           most = max_first(most, size);
@@ -160,7 +160,7 @@ class PairGroup {
   }
 
   // The sums of h and h c, with those of their magnitudes.
-  __attribute__((noinline)) bool project() {
+  HALFULP_NOINLINE bool project() {
     const void* const weights = p_->work == NormWork::cotangent ? p_->weight : nullptr;
     const Index pieces = p_->per_cell ? 1 : p_->channels, length = p_->inner / pieces;
     const Index channel0 = (p_->joint ? group_ : group_ % p_->groups) * p_->channels;
@@ -177,7 +177,7 @@ class PairGroup {
         in_chunks<double>(p_->dtype, length, [&](Index at, Index count) {
           const double *const x = cells.at(start + at, count), *const along = tangents.at(start + at, count);
           const double* const w = own ? factors.at(at, count) : nullptr;
-          each_vector(count, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+          each_vector(count, [&](const auto& read) HALFULP_IN_LINE {
             const VectorPair f = product_of(read(along, 0.0), own ? read(w, 0.0) : shared);
             const VectorPair c = sum_of(read(x, pivot_), middle) + delta;
             const VectorPair product = f * c;

@@ -75,13 +75,13 @@ inline Index side_by_side(ValueRow* const (&rows)[count], Index n, bool far) {
         prefetch_line(x[row] + count * n + i);
         if (far) prefetch_to_write(out[row] + count * n + i);
       }
-#pragma GCC unroll 4
+HALFULP_UNROLL(4)
     for (int step = 0; step < 4; ++step) {
       const Index i = at + step * width;
       const FloatVector w[1] = {in_register(load(factors + i))}, none[1]{};
       const CellBias bias[1] = {
           {in_register(load(shifts + i)), in_register(load(lows + i)), in_register(load(highs + i))}};
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
       for (int row = 0; row < count; ++row) {
         const FloatVector cells[1] = {in_register(load(x[row] + i))};
         FloatVector results[1];

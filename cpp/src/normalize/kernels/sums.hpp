@@ -48,7 +48,7 @@ HALFULP_ALWAYS_INLINE void in_chains(Index n, const Body& body, const Flush& flu
   constexpr Index round = Chains * kWide;
   Index at = 0;
   for (; at + kSteps * round <= n; at += kSteps * round) {
-#pragma GCC unroll 2  // else GCC keeps what it has loaded in memory
+HALFULP_UNROLL(2)  // else GCC keeps what it has loaded in memory
     for (int step = 0; step < kSteps; ++step)
       for (int chain = 0; chain < Chains; ++chain) body(chain, WholeVector{at + step * round + chain * kWide});
     flush();
@@ -85,13 +85,13 @@ struct MomentSums {
     int blocks = 0;
     in_chains<kChains>(
         n,
-        [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
+        [&](int chain, const auto& read) HALFULP_IN_LINE {
           Doubles c = read(x, pivot);
           if constexpr (centred) c -= middle;
           ds[chain] += c;
           qs[chain] = multiply_add(c, c, qs[chain]);
         },
-        [&]() HALFULP_INLINE_LAMBDA {
+        [&]() HALFULP_IN_LINE {
           top = max_first(top, max_first(max_first(qs[0], qs[1]), max_first(qs[2], qs[3])));
           d_sum += (ds[0] + ds[1]) + (ds[2] + ds[3]);
           q_sum += (qs[0] + qs[1]) + (qs[2] + qs[3]);
@@ -126,7 +126,7 @@ struct ProjectionSums {
     Doubles top = most, hh_total = hh, cc_total = cc;
     in_chains<chains>(
         n,
-        [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA {
+        [&](int chain, const auto& read) HALFULP_IN_LINE {
           const Doubles c = read(x, pivot) - middle;
           Doubles f = read(t, 0.0);
           if constexpr (!std::is_same_v<W, void>) f *= read(weight, 0.0);
@@ -135,7 +135,7 @@ struct ProjectionSums {
           hhs[chain] = multiply_add(f, f, hhs[chain]);
           if constexpr (Squares) ccs[chain] = multiply_add(c, c, ccs[chain]);
         },
-        [&]() HALFULP_INLINE_LAMBDA {
+        [&]() HALFULP_IN_LINE {
           top = max_first(top, max_first(hhs[0], hhs[1]));
           h_total = with(h_total, Doubles(hs[0] + hs[1]));
           hc_total = with(hc_total, Doubles(hcs[0] + hcs[1]));

@@ -92,14 +92,14 @@ bool round_sums(const double* sums, const FoldRow& row, float* out) {
     for (; i + step <= n; i += step) store(out + i, rounded(sums + i));
   } else {
     for (; i + 2 * step <= n; i += 2 * step) {
-      const Vector<float> even = rounded(sums + i / 2), other = rounded(sums + row.places + i / 2);
+      const Vector<float> even = rounded(sums + i / 2), other = rounded(sums + row.positions + i / 2);
       store(out + i, zip_low<float>(even, other));
       store(out + i + step, zip_high<float>(even, other));
     }
   }
   bool finite = all_lanes(odd == 0);
   for (; i < n; ++i) {
-    const double sum = row.phases == 1 ? sums[i] : sums[i % 2 * row.places + i / 2];
+    const double sum = row.phases == 1 ? sums[i] : sums[i % 2 * row.positions + i / 2];
     out[i] = static_cast<float>(sum);
     finite = finite && sum - sum == 0;
   }
@@ -107,15 +107,15 @@ bool round_sums(const double* sums, const FoldRow& row, float* out) {
 }
 
 bool fold_rows(const FoldSources* sources, std::int64_t rows, const FoldRow& row, double* sums, float* out) {
-  const std::int64_t room = row.phases * row.places;
+  const std::int64_t room = row.phases * row.positions;
   const InexactFlag flag;
   flag.lower();
   for (std::int64_t r = 0; r < rows; ++r) {
     const auto [windows, count, ahead, ahead_bytes] = sources[r];
-    for (std::int64_t i = 0; i < ahead_bytes; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+    prefetch_bytes_for_later(ahead, ahead_bytes);
     for (std::int64_t s = 0; s < row.count; ++s) {
       const FoldSegment& segment = row.segments[s];
-      double* const to = sums + r * room + segment.phase * row.places;
+      double* const to = sums + r * room + segment.phase * row.positions;
       if (segment.count == 0 || count == 0)
         for (std::int64_t i = segment.first; i < segment.stop; ++i) to[i] = 0;
       else if (count == 1) sum_taps<1>(windows, count, segment, to);

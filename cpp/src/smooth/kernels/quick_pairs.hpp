@@ -68,7 +68,7 @@ inline void over_pairs(SmoothParts x, Index n, Body body) {
   }
 }
 
-// In place; the low parts are only written.
+// In position; the low parts are only written.
 inline void quick_exponentials(const SmoothBeta& beta, double top, SmoothParts u, Index n) {
   const Reference reference = reference_of(beta, top);
   over_pairs(u, n, [&](SmoothParts at) {

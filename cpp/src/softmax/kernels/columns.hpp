@@ -91,7 +91,7 @@ class Tile {
   };
   // The columns from `j` on; returns how many they are.
   template <class Columns>
-  __attribute__((noinline)) Index columns_from(Index j, const Columns& columns) {
+  HALFULP_NOINLINE Index columns_from(Index j, const Columns& columns) {
     constexpr int count = Columns::kVectors;
     first_ = j;
     e_ = (kept_ == nullptr ? scratch_ : kept_ + 3 * kSoftmaxColumns) + j;
@@ -296,7 +296,7 @@ class Tile {
     for (; at < stop; ++at) {
       const float* const x = x_ + first_ + at * step_;
       const double* const e = e_ + at * kSoftmaxColumns;
-      const auto value = [&](int k) HALFULP_INLINE_LAMBDA {
+      const auto value = [&](int k) HALFULP_IN_LINE {
         if constexpr (kind == Kind::value) return Doubles(load(e + k * kWide) * factor[k]);
         else return Doubles((columns.cells(x, k) - top[k]) - shift[k]);
       };
@@ -323,7 +323,7 @@ class Tile {
 
   // Results with intervals of their own.
   template <class Columns>
-  __attribute__((noinline)) void intervals(const Columns& columns, Index at, Index stop) {
+  HALFULP_NOINLINE void intervals(const Columns& columns, Index at, Index stop) {
     const Index width = columns.width();
     for (int k = 0; k < Columns::kVectors; ++k) {
       const Index first = k * kWide, end = first + kWide < width ? first + kWide : width;
@@ -343,7 +343,7 @@ class Tile {
     }
   }
   // One cell of a column.
-  __attribute__((noinline)) void one(Index i, Index column) {
+  HALFULP_NOINLINE void one(Index i, Index column) {
     if (rough_[column]) refine(column);
     const Index at = first_ + i * step_ + column;
     Doubles x{}, t{};

@@ -132,7 +132,7 @@ class PairRow {
   Pair exponentials() {
     PairSum total;
     const Doubles top = splat(-top_), floor = splat(kPairFloor);
-    each_vector(n_, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+    each_vector(n_, [&](const auto& read) HALFULP_IN_LINE {
       const VectorPair d = sum_of(read(x_, -INFINITY), top);
       const auto far = d.high < floor;
       VectorPair e = exponential(VectorPair{select(far, floor, d.high), select(far, Doubles{}, d.low)});
@@ -157,7 +157,7 @@ class PairRow {
     const bool plain = p_.logarithm && p_.work == SoftmaxWork::cotangent;
     PairSum terms;
     Doubles sizes{}, most{}, least = splat(kLargest);
-    each_vector(n_, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+    each_vector(n_, [&](const auto& read) HALFULP_IN_LINE {
       const Doubles t = read(t_, 0.0), t_size = magnitude(t);
       const auto own = read;
       const VectorPair e{own(high_, 0.0), own(low_, 0.0)};
@@ -195,9 +195,9 @@ class PairRow {
   Pair total_{}, inverse_{}, log_{}, sum_{};
 };
 
-// All of a row, or some cells. The row is gathered from every step-th place on from `start`; the scratch holds
+// All of a row, or some cells. The row is gathered from every step-th position on from `start`; the scratch holds
 // 4 * length numbers.
-__attribute__((noinline)) inline void precise_row(const SoftmaxProblem& p, Index start, Index step, double* scratch,
+HALFULP_NOINLINE inline void precise_row(const SoftmaxProblem& p, Index start, Index step, double* scratch,
                                                   const SoftmaxReport& report, const Cells* cells) {
   const Index n = p.length;
   const SoftmaxWork work = p.work;

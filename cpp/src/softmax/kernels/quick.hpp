@@ -24,24 +24,24 @@ template <int count>
 HALFULP_ALWAYS_INLINE void exponentials_of(Doubles (&d)[count]) {
   using Bits = Vector<std::uint64_t>;
   Doubles shifted[count], p[count];
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int j = 0; j < count; ++j) shifted[j] = multiply_add(d[j], splat(kInverseLn2), splat(kRounder));
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int j = 0; j < count; ++j) {
     const Doubles k = shifted[j] - kRounder;
     if constexpr (kFused) d[j] = multiply_add(k, splat(-(kLn2First + kLn2Second)), d[j]);
     else d[j] = multiply_add(k, splat(-kLn2Second), multiply_add(k, splat(-kLn2First), d[j]));
     p[j] = splat(kExponentialRest[8]);
   }
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int i = 7; i >= 0; --i)
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < count; ++j) p[j] = multiply_add(p[j], d[j], splat(kExponentialRest[i]));
-#pragma GCC unroll 2
+HALFULP_UNROLL(2)
   for (int i = 0; i < 2; ++i)
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
     for (int j = 0; j < count; ++j) p[j] = multiply_add(p[j], d[j], splat(1.0));
-#pragma GCC unroll 8
+HALFULP_UNROLL(8)
   for (int j = 0; j < count; ++j)  // times 2^k
     d[j] = reinterpret<Doubles>(reinterpret<Bits>(p[j]) + (reinterpret<Bits>(shifted[j]) << 52));
 }

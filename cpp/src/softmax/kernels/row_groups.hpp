@@ -21,7 +21,7 @@ HALFULP_ALWAYS_INLINE void put_or_refine(Row& quick, const SoftmaxProblem& p, In
 
 // A derivative's row of what its value has kept.
 template <Kind kind>
-__attribute__((noinline)) void kept_row(const SoftmaxProblem& p, Index row, double* scratch,
+HALFULP_NOINLINE void kept_row(const SoftmaxProblem& p, Index row, double* scratch,
                                         const SoftmaxReport& report) {
   const Index n = p.length, start = row * n;
   const auto at = [=](const void* a) { return static_cast<const float*>(a) + start; };

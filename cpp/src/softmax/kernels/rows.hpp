@@ -15,7 +15,7 @@ inline Range range_of(const float* x, Index n) {
   using V = Vector<float>;
   constexpr Index width = kLanes<float>;
   V top[2], least[2];
-  const auto look = [&](int j, Index at) HALFULP_INLINE_LAMBDA {
+  const auto look = [&](int j, Index at) HALFULP_IN_LINE {
     const V v = load(x + at);
     top[j] = max_first(top[j], v);
     least[j] = v < least[j] ? v : least[j];
@@ -52,8 +52,8 @@ inline double sum_without(double* e, Index n, Index cell) {
   VectorPair total{};
   Doubles sums[kChains]{};
   in_chains<kChains>(
-      n, [&](int chain, const auto& read) HALFULP_INLINE_LAMBDA { sums[chain] += read(e, 0.0); },
-      [&]() HALFULP_INLINE_LAMBDA {
+      n, [&](int chain, const auto& read) HALFULP_IN_LINE { sums[chain] += read(e, 0.0); },
+      [&]() HALFULP_IN_LINE {
         total = with(total, Doubles((sums[0] + sums[1]) + (sums[2] + sums[3])));
         for (Doubles& sum : sums) sum = Doubles{};
       });
@@ -100,7 +100,7 @@ HALFULP_ALWAYS_INLINE Products products_of(const double* e, const float* t, Inde
     term = Doubles{};
   }
   if (at < n) {
-    const auto add = [&](const auto& read) HALFULP_INLINE_LAMBDA {
+    const auto add = [&](const auto& read) HALFULP_IN_LINE {
       const Doubles own = read(t, 0.0);
       most = max_first(most, magnitude(own));
       if constexpr (plain) term += own;
@@ -204,13 +204,13 @@ class QuickRow {
     Doubles sum{}, term{};
     const float *const x = x_, *const t = t_;
     double* const e = e_;
-    const auto flush = [&]() HALFULP_INLINE_LAMBDA {
+    const auto flush = [&]() HALFULP_IN_LINE {
       total = with(total, sum);
       if constexpr (kTangents) products = with(products, term);
       sum = term = Doubles{};
     };
     // Vectors are added to each other before the chain: no number meets more than kLongest additions.
-    const auto add = [&](auto... reads) HALFULP_INLINE_LAMBDA {
+    const auto add = [&](auto... reads) HALFULP_IN_LINE {
       constexpr int count = sizeof...(reads);
       Doubles d[count] = {Doubles(reads(x, -std::numeric_limits<double>::infinity()) - top)...};
       exponentials_below<far>(d);
@@ -241,9 +241,9 @@ class QuickRow {
     found.product = kTangents ? lane_sum(products) : 0.0;
   }
   // The sum of magnitudes, for intervals of cells.
-  __attribute__((noinline)) void refine() {
+  HALFULP_NOINLINE void refine() {
     Doubles sizes{};
-    each_vector(n_, [&](const auto& read) HALFULP_INLINE_LAMBDA {
+    each_vector(n_, [&](const auto& read) HALFULP_IN_LINE {
       const Doubles size = magnitude(read(t_, 0.0));
       sizes = kPlainSum ? Doubles(sizes + size) : multiply_add(Doubles(load(e_ + read.at)), size, sizes);
     });
@@ -281,7 +281,7 @@ class QuickRow {
     const float* const x = x_;
     const double* const e = e_;
     float* const out = results_;
-    const auto value = [&](Index i) HALFULP_INLINE_LAMBDA {
+    const auto value = [&](Index i) HALFULP_IN_LINE {
       if constexpr (kind == Kind::value) return Doubles(load(e + i) * factor);
       else return Doubles((load_doubles(x + i) - top) - shift);
     };
@@ -310,11 +310,11 @@ class QuickRow {
     const float* const t = t_;
     const double* const e = e_;
     outputs(0, n_, undecided,
-            [=](const auto& read) HALFULP_INLINE_LAMBDA { return ends(load(e + read.at), read(t, 0.0)); });
+            [=](const auto& read) HALFULP_IN_LINE { return ends(load(e + read.at), read(t, 0.0)); });
   }
-  __attribute__((noinline)) void intervals(Index at, Index end, Cells& undecided) {
+  HALFULP_NOINLINE void intervals(Index at, Index end, Cells& undecided) {
     const VectorForm form(form_);
-    outputs(at, end, undecided, [&](const auto& read) HALFULP_INLINE_LAMBDA { return found(form, read); });
+    outputs(at, end, undecided, [&](const auto& read) HALFULP_IN_LINE { return found(form, read); });
   }
   // The ends of intervals.
   template <class Ends_of>
@@ -338,13 +338,13 @@ class QuickRow {
       if (ends.differ()) check(at, read.count(), undecided);
     }
   }
-  __attribute__((noinline)) void check(Index at, Index count, Cells& undecided) {
+  HALFULP_NOINLINE void check(Index at, Index count, Cells& undecided) {
     for (Index i = at; i < at + count; ++i) {
       if (is_half(p_.dtype)) results_[i] = undecided_float(p_.dtype);
       else one(i, undecided);
     }
   }
-  __attribute__((noinline)) void one(Index i, Cells& undecided) {
+  HALFULP_NOINLINE void one(Index i, Cells& undecided) {
     if constexpr (kTangents)
       if (rough_) refine();
     const Interval own = found(VectorForm(form_), FirstItems{i, 1});
