@@ -75,8 +75,8 @@ class Trial:
 
     def cotangent(self) -> Array:
         """A cotangent of the output."""
-        shapes = (None if p is None else p.shape for p in self.primals)
-        return self.numbers(self.op.output_shape(*shapes))  # type: ignore[arg-type]
+        shapes: list[Any] = [None if p is None else p.shape for p in self.primals]
+        return self.numbers(self.op.output_shape(*shapes))
 
     def broken(self) -> Iterator[str]:
         """The laws that do not hold, in words."""

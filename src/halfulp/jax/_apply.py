@@ -35,7 +35,8 @@ def apply(op: Operator, *inputs: Any) -> Any:
     arrays = [None if value is None else jnp.asarray(value) for value in inputs]
     stand_ins = [None if a is None else np.empty(0, a.dtype) for a in arrays]
     _inputs.as_arrays(op, stand_ins)  # the number of inputs and their element types; shapes come next
-    op.output_shape(*(None if a is None else a.shape for a in arrays))
+    shapes: list[Any] = [None if a is None else a.shape for a in arrays]
+    op.output_shape(*shapes)
     given = complete(op, arrays)
     check_plain(op)
     _check_held(op, output_dtype(op, given[0].dtype))
