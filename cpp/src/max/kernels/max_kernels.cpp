@@ -271,6 +271,7 @@ bool largest_number(const C* values, int64_t n, C& best) {
   for (int p = 0; p < 4; ++p) parts[p] = sums[p] = load(values);
   int64_t i = 0;
   for (; i + 4 * wide <= n; i += 4 * wide) {  // so that one maximum does not wait for the other
+    prefetch_row(values + i, 4 * wide);
     for (int p = 0; p < 4; ++p) {
       const Vector<C> x = load(values + i + p * wide);
       sums[p] += x;
@@ -300,6 +301,7 @@ void largest(const void* given, int64_t n, std::uint64_t flip, void* value) {
     Vector<C> parts[4];
     for (int p = 0; p < 4; ++p) parts[p] = order(load(values + p * kLanes<C>));
     for (i = 4 * kLanes<C>; i + 4 * kLanes<C> <= n; i += 4 * kLanes<C>) {
+      prefetch_row(values + i, 4 * kLanes<C>);
       for (int p = 0; p < 4; ++p) {
         const Vector<C> x = order(load(values + i + p * kLanes<C>));
         parts[p] = winner<C, Rule>(parts[p], x);
