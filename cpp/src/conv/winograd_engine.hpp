@@ -16,10 +16,12 @@
 namespace halfulp::conv {
 
 inline constexpr Index kPatchDepth = 64;                // channels summed before they are added to the running sums
+inline constexpr Index kFilterChannels = 16;            // of a panel of filters, transformed at a time
 inline constexpr Index kSplitChannels = 4;              // split into patches at a time
 // Patches of a group at most. Fewer would stay in a nearer cache, but the filters come from far away for every group.
 inline constexpr Index kPatchGroup = 32;
 inline constexpr Index kPatchFilterBytes = 80 << 20;    // of transformed filters at a time
+inline constexpr Index kNearFilterBytes = 4 << 20;      // transformed filters that stay in a near cache
 // Refused if more than one output in so many is undecided by patches, or by its direct sum as well.
 inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
 
@@ -75,7 +77,7 @@ class PatchEngine {
   void find_reach(Workspace& work, std::size_t source);
   void find_floors(Workspace& work);
   // winograd_filters.cpp
-  void load_taps(Workspace& work, const PatchPanel& panel, const PatchBlock& block) const;
+  void load_taps(Workspace& work, const PatchPanel& panel, const Source& source, Index first, Index count) const;
   void transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out);
   void find_sizes(Workspace& work, const PatchPanel& panel, std::size_t source);
   void pack_panel(Workspace& work, const PatchPanel& panel);
@@ -87,6 +89,9 @@ class PatchEngine {
   bool sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const;
   void write(const Workspace& work, Index row, const Elements& rounded) const;
 
+  bool filters_are_far() const {
+    return groups_ > 1 && kPatchValues * p_.rows * channels_ * static_cast<Index>(sizeof(double)) > kNearFilterBytes;
+  }
   Index block_stride(const PatchBlock& block, Index width) const { return odd_lines<double>(block.count * width); }
   // Transformed cells: value i of patch b * rows + r, channel c, is at i * cell_stride + (b * channels + c) * rows + r.
   Index cell_stride(const Workspace& work) const { return odd_lines<double>(work.patches * channels_); }
