@@ -4,7 +4,7 @@
 namespace halfulp::conv {
 
 // taps[(c * 9 + t) * width + column], t in the order of memory where the nine lie in a run, else as tap_offsets_ says.
-void PatchEngine::load_taps(Workspace& work, const PatchPanel& panel, const Source& source, Index first,
+void WinogradEngine::load_taps(Workspace& work, const PatchPanel& panel, const Source& source, Index first,
                             Index count) const {
   const std::vector<Index>& offsets = tap_offsets_[static_cast<std::size_t>(&source - p_.sources.data())];
   const auto filter = [&](Index column, Index c) {
@@ -38,7 +38,7 @@ void PatchEngine::load_taps(Workspace& work, const PatchPanel& panel, const Sour
 
 // out[value * stride + c * width + column]; adds to the panel's squares. A few channels at a time, which stay in the
 // first-level cache from their taps to their values.
-void PatchEngine::transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out) {
+void WinogradEngine::transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out) {
   const Index width = panel.width;
   double* const squares = work.filter_squares.at_least((kPatchValues + 1) * width);
   if (block.first == 0) std::fill_n(squares, (kPatchValues + 1) * width, 0.0);
@@ -55,7 +55,7 @@ void PatchEngine::transform_block(Workspace& work, const PatchPanel& panel, cons
 }
 
 // (N + e W)^2 <= (1 + t) N^2 + (1 + 1/t) e^2 W^2, here with t = 1/5: N is the norm of transformed taps, W of the taps.
-void PatchEngine::find_sizes(Workspace& work, const PatchPanel& panel, std::size_t s) {
+void WinogradEngine::find_sizes(Workspace& work, const PatchPanel& panel, std::size_t s) {
   const Index width = panel.width;
   const double* const squares = work.filter_squares.at_least(1);
   double* const weighed = work.filter_sizes.at_least(16 * width);
@@ -70,7 +70,7 @@ void PatchEngine::find_sizes(Workspace& work, const PatchPanel& panel, std::size
   }
 }
 
-void PatchEngine::pack_panel(Workspace& work, const PatchPanel& panel) {
+void WinogradEngine::pack_panel(Workspace& work, const PatchPanel& panel) {
   double* out = packed_.at_least(1) + panel.packed;
   for (const PatchBlock& block : blocks_) {
     transform_block(work, panel, block, out);

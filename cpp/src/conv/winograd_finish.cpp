@@ -4,7 +4,7 @@
 namespace halfulp::conv {
 
 // Adds the products of a block of channels to the 36 sums of every patch and output channel.
-void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
+void WinogradEngine::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
                                const double* filters) {
   const Index lane = products_.rows, width = panel.width, patches = work.patches;
   const Index value_sums = sum_stride(work, width), filter_stride = block_stride(block, width);
@@ -29,7 +29,7 @@ void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const Patc
   }
 }
 
-void PatchEngine::finish(Workspace& work, const PatchPanel& panel) {
+void WinogradEngine::finish(Workspace& work, const PatchPanel& panel) {
   const Index patches = work.patches, width = panel.width, positions = 16 * patches;
   const Index stride = odd_lines<double>(width), turned_stride = odd_lines<double>(positions);
   const double* sums = work.sums.at_least(1);
@@ -43,7 +43,7 @@ void PatchEngine::finish(Workspace& work, const PatchPanel& panel) {
     finish_channel(work, panel.first + j, turned + j * turned_stride);
 }
 
-void PatchEngine::finish_channel(Workspace& work, Index row, double* sums) {
+void WinogradEngine::finish_channel(Workspace& work, Index row, double* sums) {
   const Index positions = 16 * work.patches;
   const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(conv_group_, row);
   const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
@@ -63,7 +63,7 @@ void PatchEngine::finish_channel(Workspace& work, Index row, double* sums) {
   write(work, row, constant(rounded));
 }
 
-bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, const Outputs& out) {
+bool WinogradEngine::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, const Outputs& out) {
   constexpr Index few = 32;
   const bool many = work.undecided >= few && work.undecided * kPatchUndecided > work.seen;
   if (many || (work.hard >= few && work.hard * kPatchHard > work.seen)) {
@@ -93,7 +93,7 @@ bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const
 
 // The sum of the products themselves, which loses far less; false if that, too, leaves the output undecided. Runs of
 // products are added up with what their additions lose beside them: nearly all of the error is from within the runs.
-bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const {
+bool WinogradEngine::sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const {
   constexpr Index run = 16;  // channels
   TwoDoubles sum{p_.bias == nullptr ? 0.0 : p_.bias_of(conv_group_, row), 0.0};
   double size = std::abs(sum.high);
@@ -102,8 +102,8 @@ bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, c
     Index weight[9], cell[9];
     int count = 0;
     for (Index t = 0; t < 9; ++t) {
-      const Index y = position[0] + first_cell_[0] + t / 3 * grid_.down.apart;
-      const Index x = position[1] + first_cell_[1] + t % 3 * grid_.across.apart;
+      const Index y = position[0] + grid_.down.first_cell + t / 3 * grid_.down.apart;
+      const Index x = position[1] + grid_.across.first_cell + t % 3 * grid_.across.apart;
       if (y < 0 || y >= p_.gather[0].source_size || x < 0 || x >= p_.gather[1].source_size) continue;
       weight[count] = tap_offsets_[s][static_cast<std::size_t>(t)];
       cell[count++] = y * source.planes.spatial[0] + x * source.planes.spatial[1];
@@ -135,7 +135,7 @@ bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, c
   return true;
 }
 
-void PatchEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
+void WinogradEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
   const GatherAxis &down = p_.gather[0], &across = p_.gather[1];
   const Index stride = across.out_step * grid_.across.apart * p_.out.spatial[1];
   for (const PatchRun& run : work.runs) {
