@@ -1,3 +1,6 @@
+// Applies to float32 with one source channel for each group (`run_depthwise`); its bound: "Depthwise kernels" in
+// docs/explanation/error-bounds-convolution.md.
+//
 // Depthwise products: a plane at a time, in bands of rows that stay in the nearest cache. A band's cells are loaded as
 // doubles between margins of zeros; every block of output rows is summed, rounded and written at once.
 #include "conv/depthwise.hpp"
@@ -8,7 +11,6 @@
 
 #include "conv/conv_kernels.hpp"
 #include "conv/depthwise_kernels.hpp"
-#include "conv/grid.hpp"
 #include "conv/tasks.hpp"
 #include "halfulp/engines.hpp"
 

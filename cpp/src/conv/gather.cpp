@@ -1,11 +1,12 @@
-// The output product and the input product: one engine, two ways to say which source cells meet an output.
+// The output product and the input product: both become gather problems, two ways to say which source cells meet an
+// output. Engines are tried in turn: depthwise, Winograd, gather.
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "conv/depthwise.hpp"
 #include "conv/gather_engine.hpp"
-#include "conv/winograd.hpp"
+#include "conv/winograd_engine.hpp"
 #include "halfulp/conv.hpp"
 #include "halfulp/engines.hpp"
 
@@ -112,7 +113,7 @@ void run(std::vector<GatherProblem> problems, Precision precision) {
   }
   for (GatherProblem& problem : problems) problem.mode = doubles ? Mode::twofold : Mode::wide;
   if (!doubles)
-    std::erase_if(problems, [&](const GatherProblem& problem) { return run_by_patches(problem, kernels); });
+    std::erase_if(problems, [&](const GatherProblem& problem) { return run_winograd(problem, kernels); });
   split(problems);
   run_all<double>(problems, kernels);
 }

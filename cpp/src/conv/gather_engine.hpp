@@ -1,3 +1,6 @@
+// Applies to every output and input product; its bounds: Theorem 1 and, for float64, Lemma 3 in
+// docs/explanation/error-bounds-convolution.md.
+//
 // Gather products by tiles: stage a slab, sum products, accept or resolve, write. Three routes:
 // - matrix: output channels in vector lanes, source cells broadcast; for output channels that fill vectors;
 // - dense: positions in vector lanes, weights broadcast, for matrix products: the sums lie as the outputs do;
@@ -5,7 +8,6 @@
 #pragma once
 
 #include "conv/gather_problem.hpp"
-#include "conv/grid.hpp"
 #include "conv/stage.hpp"
 #include "conv/tasks.hpp"
 

@@ -1,5 +1,5 @@
-// Where the patches of 4 x 4 outputs lie. Positions of a dilated kernel fall into phases, modulo the dilation: within a
-// phase the kernel meets neighbours among the cells that lie a dilation apart, as an ordinary one does.
+// Where the patches of 4 x 4 outputs and their 6 x 6 cells lie. Positions of a dilated kernel fall into phases, modulo
+// the dilation: within a phase the kernel meets neighbours among the cells a dilation apart, as an ordinary one does.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,15 @@
 namespace halfulp::conv {
 
 struct PatchAxis {
-  Index positions = 0;
-  Index apart = 1;  // neighbouring positions of a phase
-  Index phases = 0, patches = 0;  // patches of the first phase, the longest
+  Index positions, cells;
+  Index first_cell;  // of position 0, perhaps in the padding
+  Index apart;       // neighbouring positions of a phase
+  Index phases, patches;  // patches of the first phase, the longest
 
-  PatchAxis(Index all_positions, Index dilation)
+  PatchAxis(Index all_positions, Index all_cells, Index first, Index dilation)
       : positions(all_positions),
+        cells(all_cells),
+        first_cell(first),
         apart(dilation),
         phases(std::min(all_positions, dilation)),
         patches(ceil_div(ceil_div(all_positions, dilation), kPatchOutputs)) {}
@@ -57,17 +60,30 @@ struct PatchGrid {
   }
 };
 
-// A line of cells, `step` elements apart from `first` on, zeros where they lie in the padding and up to whole vectors.
-// The real ones of the channel `next` elements later are asked for.
-inline void load_line(const Elements& plane, Index first, Index step, const Segment& line, bool real, Index next,
-                      double* out) {
-  const Index end = ceil_div(line.count, 8) * 8, low = real ? line.low : end, high = real ? line.high : end;
-  std::fill(out, out + low, 0.0);
-  std::fill(out + high, out + end, 0.0);
-  if (low >= high) return;
-  const Elements from = plane + (first + low * step);
-  if (step == 1 && next != 0) prefetch(from, next, high - low);
-  from.load(step, high - low, out + low);
+// The distance of the lines that hold the cells of so many neighbouring patches: kernels read beyond their end.
+inline Index patch_line_stride(Index patches) { return odd_lines<double>(kPatchOutputs * patches + 2 + 40); }
+
+// Six lines of the cells of a run, zeros in the padding and up to whole vectors. The cells of the channel `next`
+// elements later are asked for.
+inline void load_patch_lines(const PatchGrid& grid, const SourcePlanes& planes, Index channel, Index next,
+                             const PatchRun& run, double* lines, Index stride) {
+  const PatchAxis &down = grid.down, &across = grid.across;
+  const Elements plane = planes.data + run.sample * planes.batch + channel * planes.channel;
+  const Index left = across.position(run.phase[1], run.column * kPatchOutputs) + across.first_cell;
+  Segment line{0, run.count * kPatchOutputs + 2, left, across.apart};
+  line.find_real(across.cells);
+  const Index end = ceil_div(line.count, 8) * 8, step = across.apart * planes.spatial[1];
+  for (Index i = 0; i < kPatchSide; ++i, lines += stride) {
+    const Index y = down.position(run.phase[0], run.row * kPatchOutputs + i) + down.first_cell;
+    const bool real = y >= 0 && y < down.cells && line.low < line.high;
+    const Index low = real ? line.low : end, high = real ? line.high : end;
+    std::fill(lines, lines + low, 0.0);
+    std::fill(lines + high, lines + end, 0.0);
+    if (!real) continue;
+    const Elements from = plane + (y * planes.spatial[0] + left * planes.spatial[1] + low * step);
+    if (step == 1 && next != 0) prefetch(from, next, high - low);
+    from.load(step, high - low, lines + low);
+  }
 }
 
 }  // namespace halfulp::conv

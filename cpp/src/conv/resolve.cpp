@@ -1,7 +1,5 @@
 #include "conv/resolve.hpp"
 
-#include "conv/grid.hpp"
-
 namespace halfulp::conv {
 
 bool round_twofold(double high, double low, double size, double additions, const Outputs& result) {

@@ -1,3 +1,6 @@
+// Applies to every weight product; its bounds: Theorem 1 and, for float64, Lemma 3 in
+// docs/explanation/error-bounds-convolution.md.
+//
 // The weight product: for every output channel m, input channel c and tap t, the sum over batch and positions of
 // outputs[n, m, o] * inputs[n, c, i(o, t)]. Tasks own disjoint parts of the result and walk the whole batch in one
 // fixed order, so no partial results meet. Two routes:
@@ -7,7 +10,6 @@
 
 #include <cmath>
 
-#include "conv/grid.hpp"
 #include "conv/gather_problem.hpp"
 #include "conv/stage.hpp"
 #include "conv/tasks.hpp"
@@ -43,16 +45,6 @@ struct WeightWorkspace {
   Index seen = 0, undecided = 0;
 };
 
-// A part of the result: output channels [first_out, …) and input channels [first_in, …) of one group.
-struct WeightTask {
-  Index group, first_out, outs, first_in, ins;
-};
-
-// A weight of a task's input channel.
-struct Weight {
-  Index out, tap;
-};
-
 // Samples [first, first + count) that are staged together.
 struct Samples {
   Index first, count;
@@ -69,8 +61,7 @@ class WeightEngine {
  public:
   using Workspace = WeightWorkspace<S>;
 
-  WeightEngine(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
-               const OutputFilters& out, Mode mode, const ConvKernels& kernels);
+  WeightEngine(const WeightProblem& problem, Mode mode, const ConvKernels& kernels);
   void run();
 
  private:
@@ -89,14 +80,12 @@ class WeightEngine {
   // weight_finish.hpp
   void finish(Workspace& work, const WeightTask& task);
   template <class Place>
-  void finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+  void finish_row(Workspace& work, Index count, Index in, const double* sizes,
                   const Place& position);
   template <class Place>
-  void finish_correct(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+  void finish_correct(Workspace& work, Index count, Index in, const double* sizes,
                       const Place& position);
   void add_lanes(const Workspace& work, const S* lanes, S& high, S& low) const;
-  void resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact,
-               const Outputs& result) const;
   Outputs rounded(Workspace& work, Index n) const { return {work.rounded.at_least(n * type_.size), &type_}; }
   // The row of the sums that belongs to an input channel of the task and a tap: stagings fill whole groups of rows.
   Index row_of(const Workspace& work, Index in, Index tap) const {
@@ -105,10 +94,7 @@ class WeightEngine {
   }
   double find_exact_limit() const;
 
-  const Geometry& g_;
-  const SourcePlanes& inputs_;
-  const SourcePlanes& outputs_;
-  const OutputFilters& out_;
+  const WeightProblem& p_;
   const ElementType& type_;
   const ConvKernels& kernels_;
   const WeightKernels& weight_;
@@ -128,22 +114,17 @@ class WeightEngine {
 };
 
 template <class S>
-WeightEngine<S>::WeightEngine(const Geometry& geometry, const SourcePlanes& inputs,
-                                 const SourcePlanes& outputs, const OutputFilters& out, Mode mode,
-                                 const ConvKernels& kernels)
-    : g_(geometry),
-      inputs_(inputs),
-      outputs_(outputs),
-      out_(out),
-      type_(*out.data.type),
+WeightEngine<S>::WeightEngine(const WeightProblem& problem, Mode mode, const ConvKernels& kernels)
+    : p_(problem),
+      type_(*problem.out.data.type),
       kernels_(kernels),
       weight_(select_weight_kernels()),
       products_(product_kernels<S>(kernels, mode)),
       correct_(mode != Mode::fast),
       twofold_(mode == Mode::twofold),
-      dot_(2 * geometry.out_channels < products_.width),
+      dot_(2 * problem.out_channels < products_.width),
       lanes_(dot_ && mode == Mode::wide && std::is_same_v<S, double>),
-      terms_(geometry, inputs, outputs),
+      terms_(problem),
       gather_(terms_.gather()),
       tiling_(gather_, dot_ ? kDotTile : kWeightTile),
       taps_(tap_count(gather_)) {
@@ -151,18 +132,18 @@ WeightEngine<S>::WeightEngine(const Geometry& geometry, const SourcePlanes& inpu
     Index offset = 0, rest = tap;
     for (std::size_t axis = gather_.size(); axis-- > 0;) {
       const Index size = static_cast<Index>(gather_[axis].tap.size());
-      offset += rest % size * out_.spatial[axis];
+      offset += rest % size * p_.out.spatial[axis];
       rest /= size;
     }
     tap_offsets_.push_back(offset);
   }
   const Tile tile = tiling_.tile(0);  // the largest
   const Index run = std::max<Index>(1, tile.count[tile.count.size() - 1]);
-  if (!dot_) together_ = std::clamp<Index>(kWeightStaged / std::max<Index>(1, tiling_.largest()), 1, g_.batch + 1);
+  if (!dot_) together_ = std::clamp<Index>(kWeightStaged / std::max<Index>(1, tiling_.largest()), 1, p_.batch + 1);
   const Index runs = tiling_.largest() / run, level = lanes_ ? level_lines(tile) : 1;
   const Index commits = dot_ ? ceil_div(runs, level) : ceil_div(together_ * tiling_.largest(), kWeightBlock);
   const Index inner = dot_ ? level * ceil_div(run, products_.width) + products_.width : kWeightBlock;
-  const Index tiles = ceil_div(g_.batch, together_) * tiling_.count();
+  const Index tiles = ceil_div(p_.batch, together_) * tiling_.count();
   flush_ = std::max<Index>(1, static_cast<Index>(std::sqrt(static_cast<double>(tiles) / static_cast<double>(commits))));
   if (twofold_) flush_ = std::max<Index>(1, tiles);  // twofold sums have precision to spare
   additions_ = static_cast<double>(inner + flush_ * commits + ceil_div(tiles, flush_) + 2);
@@ -173,21 +154,21 @@ WeightEngine<S>::WeightEngine(const Geometry& geometry, const SourcePlanes& inpu
 template <class S>
 void WeightEngine<S>::make_tasks() {
   const Index lane = dot_ ? 1 : products_.width;
-  const Index lanes = ceil_div(g_.out_channels, lane);
+  const Index lanes = ceil_div(p_.out_channels, lane);
   const Index most = products_.vectors * kTaskPanels;
   const Index pieces = dot_ ? 1 : ceil_div(lanes, most);
   const Index width = ceil_div(lanes, pieces) * (dot_ ? products_.width : lane);
   const Index row_bytes = taps_ * width * static_cast<Index>(sizeof(S)) * (twofold_ ? 2 : 1);
-  Index ins = std::clamp<Index>(kWeightSumBytes / row_bytes, 1, g_.in_channels);
+  Index ins = std::clamp<Index>(kWeightSumBytes / row_bytes, 1, p_.in_channels);
   const Index wanted = num_threads() == 1 ? 1 : 3 * num_threads();
-  while (ins > 1 && g_.groups * pieces * ceil_div(g_.in_channels, ins) < wanted) ins = ceil_div(ins, 2);
-  for (Index group = 0; group < g_.groups; ++group) {
+  while (ins > 1 && p_.groups * pieces * ceil_div(p_.in_channels, ins) < wanted) ins = ceil_div(ins, 2);
+  for (Index group = 0; group < p_.groups; ++group) {
     Index first_out = 0;
     for (Index piece = 0; piece < pieces; ++piece) {
       const Index share = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * lane;
-      const Index outs = std::min(share, g_.out_channels - first_out);
-      for (Index first_in = 0; first_in < g_.in_channels; first_in += ins)
-        tasks_.push_back({group, first_out, outs, first_in, std::min(ins, g_.in_channels - first_in)});
+      const Index outs = std::min(share, p_.out_channels - first_out);
+      for (Index first_in = 0; first_in < p_.in_channels; first_in += ins)
+        tasks_.push_back({group, first_out, outs, first_in, std::min(ins, p_.in_channels - first_in)});
       first_out += outs;
     }
   }
@@ -195,7 +176,7 @@ void WeightEngine<S>::make_tasks() {
 
 template <class S>
 void WeightEngine<S>::run() {
-  if (g_.groups * g_.out_channels * g_.in_channels == 0) return;
+  if (p_.groups * p_.out_channels * p_.in_channels == 0) return;
   make_tasks();
   run_tasks<Workspace>(static_cast<Index>(tasks_.size()),
                        [&](Workspace& work, Index i) { run_task(work, tasks_[static_cast<std::size_t>(i)]); });
@@ -227,16 +208,16 @@ void WeightEngine<S>::prepare(Workspace& work, const WeightTask& task, bool any_
 
 template <class S>
 void WeightEngine<S>::run_task(Workspace& work, const WeightTask& task) {
-  const Index tiles = g_.batch == 0 || position_count(gather_) == 0 ? 0 : tiling_.count();
+  const Index tiles = p_.batch == 0 || position_count(gather_) == 0 ? 0 : tiling_.count();
   prepare(work, task, tiles > 0);
   S* const sums = work.sums.at_least(1);
   S* const totals = work.totals.at_least(1);
   Index waiting = 0;
   for (Index i = 0; i < tiles; ++i) {
     const Tile tile = plan(work, i);
-    for (Index n = 0; n < g_.batch; n += together_) {
+    for (Index n = 0; n < p_.batch; n += together_) {
       if (dot_) dot_tile(work, task, n, tile);
-      else matrix_tile(work, task, {n, std::min(together_, g_.batch - n)}, tile);
+      else matrix_tile(work, task, {n, std::min(together_, p_.batch - n)}, tile);
       if (twofold_ || ++waiting < flush_) continue;
       for (Index j = 0; j < work.plane; ++j) totals[j] += sums[j], sums[j] = S(-0.0);
       waiting = 0;

@@ -8,13 +8,13 @@ namespace halfulp::conv {
 // Row by row: the output channels of an input channel and a tap; or, of dot products, the taps of a pair of channels.
 template <class S>
 void WeightEngine<S>::finish(Workspace& work, const WeightTask& task) {
-  const Index longest = std::max(task.outs, taps_), first = task.group * g_.out_channels + task.first_out;
+  const Index longest = std::max(task.outs, taps_), first = task.group * p_.out_channels + task.first_out;
   const Elements sources = constant(rounded(work, longest));
   S* const high = work.high.at_least(longest);
   S* const low = work.low.at_least(longest);
   const S* const sums = work.sums.at_least(1);
   const auto target = [&](Index m, Index in) {
-    return out_.data + (first + m) * out_.out + (task.first_in + in) * out_.in;
+    return p_.out.data + (first + m) * p_.out.out + (task.first_in + in) * p_.out.in;
   };
   if (!dot_) {
     for (Index in = 0; in < task.ins; ++in) {
@@ -22,9 +22,10 @@ void WeightEngine<S>::finish(Workspace& work, const WeightTask& task) {
         const S* const row = sums + row_of(work, in, tap) * work.width;
         std::copy_n(row, task.outs, high);
         if (twofold_) std::copy_n(row + work.plane, task.outs, low);
-        finish_row(work, task, task.outs, in, work.output_size.data(), [&](Index m) { return Weight{m, tap}; });
+        finish_row(work, task.outs, in, work.output_size.data(),
+                   [&](Index m) { return WeightPlace(task, m, in, tap); });
         const Outputs out = target(0, in) + tap_offsets_[static_cast<std::size_t>(tap)];
-        copy_spread(kernels_, sources, task.outs, out_.out, out);
+        copy_spread(kernels_, sources, task.outs, p_.out.out, out);
       }
     }
     return;
@@ -35,7 +36,7 @@ void WeightEngine<S>::finish(Workspace& work, const WeightTask& task) {
     for (Index in = 0; in < task.ins; ++in) {
       for (Index tap = 0; tap < taps_; ++tap)
         add_lanes(work, sums + ((m * task.ins + in) * taps_ + tap) * products_.width, high[tap], low[tap]);
-      finish_row(work, task, taps_, in, sizes, [&](Index tap) { return Weight{m, tap}; });
+      finish_row(work, taps_, in, sizes, [&](Index tap) { return WeightPlace(task, m, in, tap); });
       for (Index tap = 0; tap < taps_; ++tap)
         copy_spread(kernels_, sources + tap, 1, 1, target(m, in) + tap_offsets_[static_cast<std::size_t>(tap)]);
     }
@@ -66,31 +67,25 @@ void WeightEngine<S>::add_lanes(const Workspace& work, const S* lanes, S& high, 
 // cells.
 template <class S>
 template <class Place>
-void WeightEngine<S>::finish_row(Workspace& work, const WeightTask& task, Index count, Index in, const double* sizes,
+void WeightEngine<S>::finish_row(Workspace& work, Index count, Index in, const double* sizes,
                                     const Place& position) {
   if constexpr (std::is_same_v<S, double>) {
-    if (correct_) return finish_correct(work, task, count, in, sizes, position);
+    if (correct_) return finish_correct(work, count, in, sizes, position);
   }
   const S* const sums = work.high.at_least(1);
   const Outputs out = rounded(work, 1);
   store_fast(sums, count, out);
   for (Index i = 0; i < count; ++i)
-    if (!std::isfinite(sums[i])) resolve(task, in, position(i), static_cast<double>(sums[i]), false, out + i);
-}
-
-template <class S>
-void WeightEngine<S>::resolve(const WeightTask& task, Index in, const Weight& weight, double value, bool exact,
-                              const Outputs& result) const {
-  terms_.resolve(task.group, task.first_out + weight.out, task.first_in + in, weight.tap, value, exact, result);
+    if (!std::isfinite(sums[i])) terms_.resolve(position(i), static_cast<double>(sums[i]), false, out + i);
 }
 
 template <class S>
 template <class Place>
-void WeightEngine<S>::finish_correct(Workspace& work, const WeightTask& task, Index count, Index in,
+void WeightEngine<S>::finish_correct(Workspace& work, Index count, Index in,
                                         const double* sizes, const Place& position) {
   const double reach = work.input_size[static_cast<std::size_t>(in)];
   // Zeros are never accepted as they are, for padding may have given them their sign.
-  const double terms = static_cast<double>(g_.batch) * static_cast<double>(position_count(gather_)) + 2;
+  const double terms = static_cast<double>(p_.batch) * static_cast<double>(position_count(gather_)) + 2;
   double* const floors = work.floors.at_least(count);
   std::fill_n(floors, count, twofold_ ? terms * 0x1p-1070 : 0x1p-300);
   Acceptance a{count, {sizes, nullptr}, {reach, 0}, 0, -0.0, floors, gamma_, exact_.now()};
@@ -111,25 +106,23 @@ void WeightEngine<S>::finish_correct(Workspace& work, const WeightTask& task, In
     const bool exact = reach == 0 || sizes[i] == 0 || reach * sizes[i] < a.exact;
     const double value = twofold_ ? high[i] + work.low.at_least(1)[i] : high[i];
     if (bad[i] == 0 && std::isfinite(value)) continue;
-    const Weight weight = position(i);
-    const WeightPlace where{task.group, task.first_out + weight.out, task.first_in + in, weight.tap, weight.out, in};
-    if (!exact && work.finite && terms_.resolve_sparse(work.sparse, where, out + i)) continue;
-    resolve(task, in, weight, value, exact, out + i);
+    if (!exact && work.finite && terms_.resolve_sparse(work.sparse, position(i), out + i)) continue;
+    terms_.resolve(position(i), value, exact, out + i);
   }
 }
 
 template <class S>
 double WeightEngine<S>::find_exact_limit() const {
-  Sizes in_shape{g_.batch, g_.groups * g_.in_channels}, in_strides{inputs_.batch, inputs_.channel};
-  Sizes out_shape{g_.batch, g_.groups * g_.out_channels}, out_strides{outputs_.batch, outputs_.channel};
-  for (std::size_t axis = 0; axis < g_.axes.size(); ++axis) {
-    in_shape.push_back(g_.axes[axis].size);
-    in_strides.push_back(inputs_.spatial[axis]);
-    out_shape.push_back(g_.axes[axis].output);
-    out_strides.push_back(outputs_.spatial[axis]);
+  Sizes in_shape{p_.batch, p_.groups * p_.in_channels}, in_strides{p_.inputs.batch, p_.inputs.channel};
+  Sizes out_shape{p_.batch, p_.groups * p_.out_channels}, out_strides{p_.outputs.batch, p_.outputs.channel};
+  for (std::size_t axis = 0; axis < p_.axes.size(); ++axis) {
+    in_shape.push_back(p_.axes[axis].size);
+    in_strides.push_back(p_.inputs.spatial[axis]);
+    out_shape.push_back(p_.axes[axis].output);
+    out_strides.push_back(p_.outputs.spatial[axis]);
   }
-  const double in_bit = smallest_bit(inputs_.data, in_shape, in_strides);
-  const double out_bit = smallest_bit(outputs_.data, out_shape, out_strides);
+  const double in_bit = smallest_bit(p_.inputs.data, in_shape, in_strides);
+  const double out_bit = smallest_bit(p_.outputs.data, out_shape, out_strides);
   return exact_limit(in_bit * out_bit, additions_, twofold_);
 }
 

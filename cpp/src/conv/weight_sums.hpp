@@ -15,16 +15,16 @@ void WeightEngine<S>::load_outputs(Workspace& work, const WeightTask& task, cons
   const Index runs = tile.positions() / run, length = samples.count * runs * line;
   S* out = work.lines.at_least(task.outs * length);
   for (Index m = 0; m < task.outs; ++m) {
-    const Index channel = task.group * g_.out_channels + task.first_out + m;
-    Elements data = outputs_.data + samples.first * outputs_.batch + channel * outputs_.channel;
-    for (Index n = 0; n < samples.count; ++n, data += outputs_.batch) {
+    const Index channel = task.group * p_.out_channels + task.first_out + m;
+    Elements data = p_.outputs.data + samples.first * p_.outputs.batch + channel * p_.outputs.channel;
+    for (Index n = 0; n < samples.count; ++n, data += p_.outputs.batch) {
       for (Index i = 0; i < runs; ++i, out += line) {
-        Index rest = i, offset = tile.first[last] * outputs_.spatial.back();
+        Index rest = i, offset = tile.first[last] * p_.outputs.spatial.back();
         for (int axis = last - 1; axis >= 0; --axis) {
-          offset += (tile.first[axis] + rest % tile.count[axis]) * outputs_.spatial[static_cast<std::size_t>(axis)];
+          offset += (tile.first[axis] + rest % tile.count[axis]) * p_.outputs.spatial[static_cast<std::size_t>(axis)];
           rest /= tile.count[axis];
         }
-        (data + offset).load(outputs_.spatial.back(), run, out);
+        (data + offset).load(p_.outputs.spatial.back(), run, out);
         std::fill(out + run, out + line, S(0));
       }
     }
@@ -37,15 +37,15 @@ template <class S>
 void WeightEngine<S>::stage_inputs(Workspace& work, const WeightTask& task, const Samples& samples, Index first,
                                       Index count) {
   const Index cells = work.plan.cells();
-  const bool inside = inputs_.channel == 1 && inputs_.spatial.back() != 1;
+  const bool inside = p_.inputs.channel == 1 && p_.inputs.spatial.back() != 1;
   const SlabLayout layout = SlabLayout::of<S>(samples.count * cells, count, inside);
   S* const slab = work.slab.at_least((ceil_div(samples.count * cells, 16) + 1) * 16 * count);
-  const Index channel = task.group * g_.in_channels + task.first_in + first;
-  Stager<S> stager(work.plan, inputs_);
+  const Index channel = task.group * p_.in_channels + task.first_in + first;
+  Stager<S> stager(work.plan, p_.inputs);
   work.offsets.clear();
   for (Index n = 0; n < samples.count; ++n) {
     const Index begin = n * cells * layout.cell;
-    stager.stage(inputs_.data + (samples.first + n) * inputs_.batch + channel * inputs_.channel, count, layout,
+    stager.stage(p_.inputs.data + (samples.first + n) * p_.inputs.batch + channel * p_.inputs.channel, count, layout,
                  slab + begin);
     for (const Index cell : work.plan.position_cells()) work.offsets.push_back(begin + cell * layout.cell);
   }
@@ -95,10 +95,10 @@ void WeightEngine<S>::dot_tile(Workspace& work, const WeightTask& task, Index n,
   load_outputs(work, task, {n, 1}, tile, line);
   const SlabLayout layout = SlabLayout::of<S>(work.plan.cells(), 1, false);
   S* const slab = work.slab.at_least(work.plan.cells() + 4 * products_.width);
-  Stager<S> stager(work.plan, inputs_);
+  Stager<S> stager(work.plan, p_.inputs);
   for (Index c = 0; c < task.ins; ++c) {
-    const Index channel = task.group * g_.in_channels + task.first_in + c;
-    stager.stage(inputs_.data + n * inputs_.batch + channel * inputs_.channel, 1, layout, slab);
+    const Index channel = task.group * p_.in_channels + task.first_in + c;
+    stager.stage(p_.inputs.data + n * p_.inputs.batch + channel * p_.inputs.channel, 1, layout, slab);
     measure_inputs(work, c, 1, work.plan.cells(), slab, layout);
     for (Index m = 0; m < task.outs; ++m) {
       const S* const values = work.lines.at_least(1) + m * (tile.positions() / run) * line;

@@ -2,9 +2,8 @@
 
 namespace halfulp::conv {
 
-void WeightTerms::resolve(Index group, Index out, Index in, Index tap, double value, bool exact,
-                          const Outputs& result) const {
-  const auto walk = [&](const auto& f) { return for_each_run(group, out, in, tap, f); };
+void WeightTerms::resolve(const WeightPlace& at, double value, bool exact, const Outputs& result) const {
+  const auto walk = [&](const auto& f) { return for_each_run(at, f); };
   if (value == 0) {
     ZeroTerms zeros(exact, false, 0);
     walk([&](const Pairs& pairs) {
@@ -17,27 +16,27 @@ void WeightTerms::resolve(Index group, Index out, Index in, Index tap, double va
 }
 
 bool WeightTerms::resolve_sparse(SparseChannels& channels, const WeightPlace& at, const Outputs& result) const {
-  const Index out_channel = at.group * g_.out_channels + at.out, in_channel = at.group * g_.in_channels + at.in;
+  const Index out_channel = at.group * p_.out_channels + at.out, in_channel = at.group * p_.in_channels + at.in;
   SparseChannel& outs = channels.outputs[static_cast<std::size_t>(at.task_out)];
   SparseChannel& ins = channels.inputs[static_cast<std::size_t>(at.task_in)];
-  if (!outs.known) find_nonzero(outputs_, out_channel, false, outs);
-  if (!ins.known) find_nonzero(inputs_, in_channel, true, ins);
+  if (!outs.known) find_nonzero(p_.outputs, out_channel, false, outs);
+  if (!ins.known) find_nonzero(p_.inputs, in_channel, true, ins);
   if (!outs.few && !ins.few) return false;
   const bool by_input = !outs.few || (ins.few && ins.positions.size() < outs.positions.size());
   const SparseChannel& sparse = by_input ? ins : outs;
-  const Elements output = outputs_.data + out_channel * outputs_.channel;
-  const Elements input = inputs_.data + in_channel * inputs_.channel;
+  const Elements output = p_.outputs.data + out_channel * p_.outputs.channel;
+  const Elements input = p_.inputs.data + in_channel * p_.inputs.channel;
   const auto walk = [&](const auto& f) { return walk_nonzero(sparse, by_input, at.tap, output, input, f); };
   const bool zero = walk([](const Pairs& pairs) {
     return pairs.one_by_one([](double y, double x) { return y == 0 || x == 0; });
   });
-  if (zero) resolve(at.group, at.out, at.in, at.tap, 0.0, true, result);
+  if (zero) resolve(at, 0.0, true, result);
   else round_products(walk, nullptr, result);
   return true;
 }
 
-bool WeightTerms::meets_zeros(Index group, Index in, Index tap) const {
-  return for_each_run(group, 0, in, tap, [](const Pairs& pairs) {
+bool WeightTerms::meets_zeros(const WeightPlace& at) const {
+  return for_each_run(at, [](const Pairs& pairs) {
     return pairs.one_by_one([](double, double x) { return x == 0; });
   });
 }
@@ -46,7 +45,7 @@ void WeightTerms::find_nonzero(const SourcePlanes& planes, Index channel, bool i
   constexpr Index share = 8, least = 16;
   const std::size_t axes = gather_.size();
   const auto size = [&](std::size_t axis) { return input ? gather_[axis].source_size : gather_[axis].positions; };
-  Index cells = g_.batch;
+  Index cells = p_.batch;
   for (std::size_t axis = 0; axis < axes; ++axis) cells *= size(axis);
   const std::size_t most = static_cast<std::size_t>(std::max(least, cells / share)) * (axes + 1);
   std::vector<Index> position(axes + 1, 0);
@@ -89,7 +88,7 @@ bool WeightTerms::walk_nonzero(const SparseChannel& sparse, bool by_input, Index
   }
   for (std::size_t i = 0; i < sparse.positions.size(); i += axes + 1) {
     const Index* const position = sparse.positions.data() + i;
-    Index y = position[0] * outputs_.batch, x = position[0] * inputs_.batch;
+    Index y = position[0] * p_.outputs.batch, x = position[0] * p_.inputs.batch;
     bool real = true;
     for (std::size_t axis = 0; axis < axes && real; ++axis) {
       const GatherAxis& one = gather_[axis];
@@ -97,8 +96,8 @@ bool WeightTerms::walk_nonzero(const SparseChannel& sparse, bool by_input, Index
       const Index q = by_input ? start / one.step : position[axis + 1];
       const Index cell = by_input ? position[axis + 1] : start + offset[axis];
       real = start >= 0 && q * one.step == start && q < one.positions && cell >= 0 && cell < one.source_size;
-      y += q * outputs_.spatial[axis];
-      x += cell * inputs_.spatial[axis];
+      y += q * p_.outputs.spatial[axis];
+      x += cell * p_.inputs.spatial[axis];
     }
     if (real && !f(Pairs{output + y, 0, input + x, 0, 1})) return false;
   }
@@ -106,11 +105,13 @@ bool WeightTerms::walk_nonzero(const SparseChannel& sparse, bool by_input, Index
 }
 
 template <class F>
-bool WeightTerms::for_each_run(Index group, Index out, Index in, Index tap, const F& f) const {
-  for (Index n = 0; n < g_.batch; ++n) {
-    const Elements output = outputs_.data + n * outputs_.batch + (group * g_.out_channels + out) * outputs_.channel;
-    const Elements input = inputs_.data + n * inputs_.batch + (group * g_.in_channels + in) * inputs_.channel;
-    if (!walk_axis(0, tap, output, input, f)) return false;
+bool WeightTerms::for_each_run(const WeightPlace& at, const F& f) const {
+  const Index output_channel = at.group * p_.out_channels + at.out;
+  const Index input_channel = at.group * p_.in_channels + at.in;
+  for (Index n = 0; n < p_.batch; ++n) {
+    const Elements output = p_.outputs.data + n * p_.outputs.batch + output_channel * p_.outputs.channel;
+    const Elements input = p_.inputs.data + n * p_.inputs.batch + input_channel * p_.inputs.channel;
+    if (!walk_axis(0, at.tap, output, input, f)) return false;
   }
   return true;
 }
@@ -127,11 +128,11 @@ bool WeightTerms::walk_axis(std::size_t axis, Index tap, Elements output, Elemen
   const Index room = one.source_size - offset;
   const Index end = room <= 0 ? 0 : std::min(one.positions, ceil_div(room, one.step));
   if (begin >= end) return true;
-  output += begin * outputs_.spatial[axis];
-  input += (begin * one.step + offset) * inputs_.spatial[axis];
-  const Index step = one.step * inputs_.spatial[axis];
-  if (axis + 1 == gather_.size()) return f(Pairs{output, outputs_.spatial[axis], input, step, end - begin});
-  for (Index q = begin; q < end; ++q, output += outputs_.spatial[axis], input += step)
+  output += begin * p_.outputs.spatial[axis];
+  input += (begin * one.step + offset) * p_.inputs.spatial[axis];
+  const Index step = one.step * p_.inputs.spatial[axis];
+  if (axis + 1 == gather_.size()) return f(Pairs{output, p_.outputs.spatial[axis], input, step, end - begin});
+  for (Index q = begin; q < end; ++q, output += p_.outputs.spatial[axis], input += step)
     if (!walk_axis(axis + 1, tap % inner, output, input, f)) return false;
   return true;
 }

@@ -1,5 +1,3 @@
-#include "conv/winograd.hpp"
-
 #include "conv/winograd_engine.hpp"
 #include "halfulp/engines.hpp"
 
@@ -9,7 +7,8 @@ namespace {
 
 PatchGrid patch_grid(const Gather& gather) {
   const auto along = [](const GatherAxis& axis) {
-    return PatchAxis(axis.positions, std::abs(axis.offset[1] - axis.offset[0]));
+    return PatchAxis(axis.positions, axis.source_size, std::min(axis.offset.front(), axis.offset.back()),
+                     std::abs(axis.offset[1] - axis.offset[0]));
   };
   return {along(gather[0]), along(gather[1])};
 }
@@ -17,7 +16,7 @@ PatchGrid patch_grid(const Gather& gather) {
 }  // namespace
 
 // Three cells evenly along both axes, and channels and positions enough to be worth the transforms.
-bool PatchEngine::fits(const GatherProblem& problem, const ConvKernels& kernels) {
+bool WinogradEngine::fits(const GatherProblem& problem, const ConvKernels& kernels) {
   constexpr Index least_channels = 16, most_channels = 1024;  // more would need too much memory
   if (problem.gather.size() != 2 || problem.variants != 1 || problem.sources.size() > 2) return false;
   if (problem.channels < least_channels || problem.rows < least_channels) return false;
@@ -31,7 +30,7 @@ bool PatchEngine::fits(const GatherProblem& problem, const ConvKernels& kernels)
          patch_grid(problem.gather).is_worth(problem.batch, kernels.wide.rows);
 }
 
-PatchEngine::PatchEngine(const GatherProblem& problem, Index group, const ConvKernels& kernels)
+WinogradEngine::WinogradEngine(const GatherProblem& problem, Index group, const ConvKernels& kernels)
     : p_(problem),
       type_(*problem.out.data.type),
       conv_group_(group),
@@ -41,10 +40,6 @@ PatchEngine::PatchEngine(const GatherProblem& problem, Index group, const ConvKe
       grid_(patch_grid(problem.gather)),
       channels_(problem.channels * static_cast<Index>(problem.sources.size())),
       total_blocks_(ceil_div(grid_.count(problem.batch), kernels.wide.rows)) {
-  for (int axis = 0; axis < 2; ++axis) {
-    const std::vector<Index>& offset = p_.gather[static_cast<std::size_t>(axis)].offset;
-    first_cell_[axis] = std::min(offset.front(), offset.back());
-  }
   const auto tap = [&](std::size_t axis, std::size_t cell) {
     const GatherAxis& one = p_.gather[axis];
     return one.tap[one.offset[1] > one.offset[0] ? cell : kPatchTaps - 1 - cell];
@@ -69,10 +64,11 @@ PatchEngine::PatchEngine(const GatherProblem& problem, Index group, const ConvKe
   roundings_ = static_cast<double>(depth + static_cast<Index>(blocks_.size()) + 1) + patch_.value_roundings;
 }
 
-void PatchEngine::make_panels(Index multiple) {
+// Panels of like width, as many for every thread if there are output channels enough.
+void WinogradEngine::make_panels() {
   const Index lanes = ceil_div(p_.rows, products_.width);
   Index pieces = ceil_div(lanes, products_.vectors);
-  pieces = std::min(lanes, ceil_div(pieces, multiple) * multiple);
+  pieces = std::min(lanes, ceil_div(pieces, num_threads()) * num_threads());
   Index first = 0;
   for (Index piece = 0; piece < pieces; ++piece) {
     const Index width = (lanes / pieces + (piece < lanes % pieces ? 1 : 0)) * products_.width;
@@ -82,14 +78,13 @@ void PatchEngine::make_panels(Index multiple) {
   }
 }
 
-bool PatchEngine::run() {
+bool WinogradEngine::run() {
+  make_panels();
   if (groups_ == 1) {  // every filter is used once: transform it where it is needed, and share out the panels
-    make_panels(num_threads());
     run_tasks<Workspace>(static_cast<Index>(panels_.size()),
                          [&](Workspace& work, Index i) { run_group(work, 0, i, i + 1, false); });
     return !refused_;
   }
-  make_panels(num_threads());
   const Index count = static_cast<Index>(panels_.size());
   for (Index begin = 0, end = 0; begin < count && !refused_; begin = end) {
     Index size = 0;
@@ -110,7 +105,7 @@ bool PatchEngine::run() {
   return !refused_;
 }
 
-void PatchEngine::run_group(Workspace& work, Index number, Index first_panel, Index last_panel, bool packed) {
+void WinogradEngine::run_group(Workspace& work, Index number, Index first_panel, Index last_panel, bool packed) {
   if (refused_) return;
   if (work.group != number) transform_group(work, number);
   work.group = number;
@@ -131,10 +126,10 @@ void PatchEngine::run_group(Workspace& work, Index number, Index first_panel, In
   }
 }
 
-bool run_by_patches(const GatherProblem& problem, const ConvKernels& kernels) {
-  if (!PatchEngine::fits(problem, kernels)) return false;
+bool run_winograd(const GatherProblem& problem, const ConvKernels& kernels) {
+  if (!WinogradEngine::fits(problem, kernels)) return false;
   for (Index group = 0; group < problem.groups; ++group)
-    if (!PatchEngine(problem, group, kernels).run()) return false;
+    if (!WinogradEngine(problem, group, kernels).run()) return false;
   count_engine(Engine::conv_winograd, problem.groups);
   return true;
 }

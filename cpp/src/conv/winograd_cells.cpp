@@ -3,14 +3,14 @@
 
 namespace halfulp::conv {
 
-void PatchEngine::find_runs(Workspace& work, Index number) {
+void WinogradEngine::find_runs(Workspace& work, Index number) {
   const Index lane = products_.rows;
   const Index begin = number * total_blocks_ / groups_ * lane;
   work.patches = (number + 1) * total_blocks_ / groups_ * lane - begin;
   grid_.find_runs(begin, std::min(begin + work.patches, grid_.count(p_.batch)), work.runs);
 }
 
-void PatchEngine::transform_group(Workspace& work, Index number) {
+void WinogradEngine::transform_group(Workspace& work, Index number) {
   find_runs(work, number);
   find_floors(work);
   const Index stride = line_stride(), patches = work.patches, lane = products_.rows;
@@ -27,6 +27,7 @@ void PatchEngine::transform_group(Workspace& work, Index number) {
   work.reach.at_least(16 * patches * static_cast<Index>(p_.sources.size()));
   std::fill_n(split, kSplitChannels * kPatchValues * patches, 0.0);  // patches that fill up the last block
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
+    const SourcePlanes& planes = p_.sources[s].planes;
     std::fill_n(squares, kPatchValues * patches, 0.0);
     std::fill_n(cell_squares, all_lines, 0.0);
     for (Index first = 0; first < p_.channels; first += kSplitChannels) {
@@ -34,7 +35,8 @@ void PatchEngine::transform_group(Workspace& work, Index number) {
       for (Index c = 0; c < count; ++c) {
         double* run_squares = cell_squares;
         for (const PatchRun& run : work.runs) {
-          load_lines(s, first + c, run, lines);
+          load_patch_lines(grid_, planes, conv_group_ * p_.channels + first + c,
+                           first + c + 1 < p_.channels ? planes.channel : 0, run, lines, stride);
           patch_.columns(lines, stride, run.count, split + c * kPatchValues * patches + run.first, patches,
                          run_squares);
           run_squares += stride;
@@ -48,26 +50,8 @@ void PatchEngine::transform_group(Workspace& work, Index number) {
   }
 }
 
-// Six lines of cells, zeros in the padding.
-void PatchEngine::load_lines(std::size_t s, Index channel, const PatchRun& run, double* lines) const {
-  const SourcePlanes& planes = p_.sources[s].planes;
-  const Elements plane =
-      planes.data + run.sample * planes.batch + (conv_group_ * p_.channels + channel) * planes.channel;
-  const Index length = run.count * kPatchOutputs + 2;
-  const Index apart = grid_.across.apart, step = apart * planes.spatial[1];
-  const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs) + first_cell_[1];
-  Segment line{0, length, left, apart};
-  line.find_real(p_.gather[1].source_size);
-  for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i) + first_cell_[0];
-    const bool real = y >= 0 && y < p_.gather[0].source_size;
-    load_line(plane, y * planes.spatial[0] + left * planes.spatial[1], step, line, real,
-              channel + 1 < p_.channels ? planes.channel : 0, lines);
-  }
-}
-
 // (N + e X)^2 <= (1 + t) N^2 + (1 + 1/t) e^2 X^2, here with t = 1/2: N is a norm of transformed cells, X of the cells.
-void PatchEngine::find_reach(Workspace& work, std::size_t s) {
+void WinogradEngine::find_reach(Workspace& work, std::size_t s) {
   const Index patches = work.patches;
   double* const weighed = work.weighed.at_least(16 * patches);
   patch_.weigh(work.squares.at_least(1), patches, patches, bounds_.reach[0], weighed);
@@ -97,7 +81,7 @@ void PatchEngine::find_reach(Workspace& work, std::size_t s) {
 }
 
 // Zeros are left undecided, for the transforms lose their signs; outputs that do not exist are not.
-void PatchEngine::find_floors(Workspace& work) {
+void WinogradEngine::find_floors(Workspace& work) {
   const Index patches = work.patches;
   double* const floors = work.floors.at_least(16 * patches);
   std::fill_n(floors, 16 * patches, 0.0);

@@ -1,6 +1,9 @@
-// Gather products with 3 x 3 kernels by patches (winograd_kernels.hpp), one group of channels at a time. A quarter
-// of the products, but larger rounding errors, so that more sums stay undecided; where they become too many, or
-// something is infinite or NaN, the engine refuses and another must do the work.
+// Applies to output and input products with 3 x 3 kernels of stride 1 and at least 16 channels on both sides. Its bound:
+// Lemma 4 in docs/explanation/error-bounds-convolution.md.
+//
+// Winograd's method (winograd_kernels.hpp), one group of channels at a time: a quarter of the products, but larger
+// rounding errors, so that more sums stay undecided. Where they become too many, or something is infinite or NaN, the
+// engine refuses and another must do the work.
 //
 // Patches are taken in groups that fit the cache: transform the cells of a group, then for each panel of output
 // channels sum products, value by value, transform the sums to outputs, accept or resolve, write.
@@ -9,17 +12,19 @@
 #include <atomic>
 
 #include "conv/gather_problem.hpp"
+#include "conv/patch_bounds.hpp"
 #include "conv/patch_grid.hpp"
-#include "conv/winograd_bounds.hpp"
 #include "conv/tasks.hpp"
 
 namespace halfulp::conv {
 
 inline constexpr Index kPatchDepth = 64;                // channels summed before they are added to the running sums
+inline constexpr Index kFilterChannels = 16;            // of a panel of filters, transformed at a time
 inline constexpr Index kSplitChannels = 4;              // split into patches at a time
 // Patches of a group at most. Fewer would stay in a nearer cache, but the filters come from far away for every group.
 inline constexpr Index kPatchGroup = 32;
 inline constexpr Index kPatchFilterBytes = 80 << 20;    // of transformed filters at a time
+inline constexpr Index kNearFilterBytes = 4 << 20;      // transformed filters that stay in a near cache
 // Refused if more than one output in so many is undecided by patches, or by its direct sum as well.
 inline constexpr Index kPatchUndecided = 256, kPatchHard = 1024;
 
@@ -40,7 +45,7 @@ struct PatchBlock {
   Index number;  // of its first channel among those of all sources
 };
 
-struct PatchWorkspace {
+struct WinogradWorkspace {
   Buffer<double, true> lines;
   Buffer<double> cell_squares, split, cells, squares, weighed, reach, floors;        // of a group of patches
   Buffer<double> filter_lines, taps, filters, filter_squares, filter_sizes;  // of a panel
@@ -55,27 +60,26 @@ struct PatchWorkspace {
   Index seen = 0, undecided = 0, hard = 0;  // hard: undecided by the direct sum, too
 };
 
-class PatchEngine {
+class WinogradEngine {
  public:
-  using Workspace = PatchWorkspace;
+  using Workspace = WinogradWorkspace;
 
-  PatchEngine(const GatherProblem& problem, Index group, const ConvKernels& kernels);
+  WinogradEngine(const GatherProblem& problem, Index group, const ConvKernels& kernels);
 
   static bool fits(const GatherProblem& problem, const ConvKernels& kernels);
   // False if it refuses; then outputs may have been written or not.
   bool run();
 
  private:
-  void make_panels(Index multiple);
+  void make_panels();
   void run_group(Workspace& work, Index number, Index first_panel, Index last_panel, bool packed);
   // winograd_cells.cpp
   void find_runs(Workspace& work, Index number);
   void transform_group(Workspace& work, Index number);
-  void load_lines(std::size_t source, Index channel, const PatchRun& run, double* lines) const;
   void find_reach(Workspace& work, std::size_t source);
   void find_floors(Workspace& work);
   // winograd_filters.cpp
-  void load_taps(Workspace& work, const PatchPanel& panel, const PatchBlock& block) const;
+  void load_taps(Workspace& work, const PatchPanel& panel, const Source& source, Index first, Index count) const;
   void transform_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block, double* out);
   void find_sizes(Workspace& work, const PatchPanel& panel, std::size_t source);
   void pack_panel(Workspace& work, const PatchPanel& panel);
@@ -87,6 +91,9 @@ class PatchEngine {
   bool sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const;
   void write(const Workspace& work, Index row, const Elements& rounded) const;
 
+  bool filters_are_far() const {
+    return groups_ > 1 && kPatchValues * p_.rows * channels_ * static_cast<Index>(sizeof(double)) > kNearFilterBytes;
+  }
   Index block_stride(const PatchBlock& block, Index width) const { return odd_lines<double>(block.count * width); }
   // Transformed cells: value i of patch b * rows + r, channel c, is at i * cell_stride + (b * channels + c) * rows + r.
   Index cell_stride(const Workspace& work) const { return odd_lines<double>(work.patches * channels_); }
@@ -94,7 +101,7 @@ class PatchEngine {
   Index sum_stride(const Workspace& work, Index width) const {
     return odd_lines<double>((work.patches + kMaxRows - 1) * width);
   }
-  Index line_stride() const { return odd_lines<double>(4 * group_patches_ + 2 + 40); }
+  Index line_stride() const { return patch_line_stride(group_patches_); }
 
   const GatherProblem& p_;
   const ElementType& type_;
@@ -105,7 +112,6 @@ class PatchEngine {
   const PatchBounds bounds_;
   const PatchGrid grid_;
   const Index channels_;        // of all sources
-  Index first_cell_[2];         // of patch 0 along the axes
   std::vector<std::vector<Index>> tap_offsets_;  // per source, of the nine taps in the order of the cells they meet
   Index total_blocks_, groups_, group_patches_;
   double roundings_ = 0;
@@ -115,5 +121,9 @@ class PatchEngine {
   std::vector<std::vector<double>> filter_size_;  // per source, per output channel
   std::atomic<bool> refused_{false};
 };
+
+// Not for float64. False if this is no problem for patches or if they could not do it: then it is still to be done, and
+// outputs may have been written.
+bool run_winograd(const GatherProblem& problem, const ConvKernels& kernels);
 
 }  // namespace halfulp::conv

@@ -4,26 +4,32 @@
 namespace halfulp::conv {
 
 // Adds the products of a block of channels to the 36 sums of every patch and output channel.
-void PatchEngine::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
+void WinogradEngine::sum_block(Workspace& work, const PatchPanel& panel, const PatchBlock& block,
                                const double* filters) {
   const Index lane = products_.rows, width = panel.width, patches = work.patches;
-  const Index value_sums = sum_stride(work, width);
+  const Index value_sums = sum_stride(work, width), filter_stride = block_stride(block, width);
   double* const sums = work.sums.at_least(kPatchValues * value_sums);
   const auto matrix = products_.tall[width / products_.width - 1];
   const Index rows = products_.tall_rows[width / products_.width - 1];
   Index offsets[kPatchDepth];
   for (Index c = 0; c < block.count; ++c) offsets[c] = c * lane;
   const double* patch[kPatchGroup + 2 * kMaxRows];
+  // Filters that are too many to stay near are asked for a value ahead, a share with every call.
+  const Index ahead = filters_are_far() ? kPatchValues - 1 : 0;
+  const Index share = ceil_div(block.count * width, ceil_div(patches, rows));
   for (Index value = 0; value < kPatchValues; ++value) {
     const double* const cells = work.cells.at_least(1) + value * cell_stride(work) + block.number * lane;
     for (Index p = 0; p < patches + kMaxRows - 1; ++p) patch[p] = cells + work.positions[p];
-    for (Index first = 0; first < patches; first += rows)
-      matrix(patch + first, offsets, filters + value * block_stride(block, width), block.count,
+    for (Index first = 0; first < patches; first += rows) {
+      matrix(patch + first, offsets, filters + value * filter_stride, block.count,
              sums + value * value_sums + first * width, width, 0, block.number == 0);
+      if (value < ahead)
+        prefetch_bytes_for_later(filters + (value + 1) * filter_stride + first / rows * share, 8 * share);
+    }
   }
 }
 
-void PatchEngine::finish(Workspace& work, const PatchPanel& panel) {
+void WinogradEngine::finish(Workspace& work, const PatchPanel& panel) {
   const Index patches = work.patches, width = panel.width, positions = 16 * patches;
   const Index stride = odd_lines<double>(width), turned_stride = odd_lines<double>(positions);
   const double* sums = work.sums.at_least(1);
@@ -37,7 +43,7 @@ void PatchEngine::finish(Workspace& work, const PatchPanel& panel) {
     finish_channel(work, panel.first + j, turned + j * turned_stride);
 }
 
-void PatchEngine::finish_channel(Workspace& work, Index row, double* sums) {
+void WinogradEngine::finish_channel(Workspace& work, Index row, double* sums) {
   const Index positions = 16 * work.patches;
   const double bias = p_.bias == nullptr ? -0.0 : p_.bias_of(conv_group_, row);
   const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
@@ -57,7 +63,7 @@ void PatchEngine::finish_channel(Workspace& work, Index row, double* sums) {
   write(work, row, constant(rounded));
 }
 
-bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, const Outputs& out) {
+bool WinogradEngine::resolve(Workspace& work, Index row, const Acceptance& a, const double* sums, const Outputs& out) {
   constexpr Index few = 32;
   const bool many = work.undecided >= few && work.undecided * kPatchUndecided > work.seen;
   if (many || (work.hard >= few && work.hard * kPatchHard > work.seen)) {
@@ -85,17 +91,19 @@ bool PatchEngine::resolve(Workspace& work, Index row, const Acceptance& a, const
   return true;
 }
 
-// The sum of the products themselves, which loses far less; false if that, too, leaves the output undecided.
-bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const {
-  constexpr Index fold = 32;  // channels
-  double sum = p_.bias == nullptr ? 0.0 : p_.bias_of(conv_group_, row), size = std::abs(sum);
+// The sum of the products themselves, which loses far less; false if that, too, leaves the output undecided. Runs of
+// products are added up with what their additions lose beside them: nearly all of the error is from within the runs.
+bool WinogradEngine::sum_directly(Index sample, Index row, const Sizes& position, const Outputs& out) const {
+  constexpr Index run = 16;  // channels
+  TwoDoubles sum{p_.bias == nullptr ? 0.0 : p_.bias_of(conv_group_, row), 0.0};
+  double size = std::abs(sum.high);
   for (std::size_t s = 0; s < p_.sources.size(); ++s) {
     const Source& source = p_.sources[s];
     Index weight[9], cell[9];
     int count = 0;
     for (Index t = 0; t < 9; ++t) {
-      const Index y = position[0] + first_cell_[0] + t / 3 * grid_.down.apart;
-      const Index x = position[1] + first_cell_[1] + t % 3 * grid_.across.apart;
+      const Index y = position[0] + grid_.down.first_cell + t / 3 * grid_.down.apart;
+      const Index x = position[1] + grid_.across.first_cell + t % 3 * grid_.across.apart;
       if (y < 0 || y >= p_.gather[0].source_size || x < 0 || x >= p_.gather[1].source_size) continue;
       weight[count] = tap_offsets_[s][static_cast<std::size_t>(t)];
       cell[count++] = y * source.planes.spatial[0] + x * source.planes.spatial[1];
@@ -103,33 +111,31 @@ bool PatchEngine::sum_directly(Index sample, Index row, const Sizes& position, c
     const Elements weights = p_.filter(source, conv_group_, row);
     const Elements cells =
         source.planes.data + sample * source.planes.batch + conv_group_ * p_.channels * source.planes.channel;
-    for (Index c = 0; c < p_.channels; c += fold) {
-      double sums[9] = {}, sizes[9] = {};
-      visit_float(type_.dtype, [&]<class T>(T) {
-        const T* w = (weights + c * source.channel).as<T>();
-        const T* x = (cells + c * source.planes.channel).as<T>();
-        for (Index i = c; i < std::min(c + fold, p_.channels); ++i, w += source.channel, x += source.planes.channel) {
-          for (int t = 0; t < count; ++t) {
-            const double product = as_double(w[weight[t]]) * as_double(x[cell[t]]);
-            sums[t] += product;
-            sizes[t] += std::abs(product);
+    visit_float(type_.dtype, [&]<class T>(T) {
+      for (Index c = 0; c < p_.channels; c += run) {
+        for (int t = 0; t < count; ++t) {
+          const T* w = (weights + (c * source.channel + weight[t])).as<T>();
+          const T* x = (cells + (c * source.planes.channel + cell[t])).as<T>();
+          double part = 0, part_size = 0;
+          for (Index i = c; i < std::min(c + run, p_.channels); ++i, w += source.channel, x += source.planes.channel) {
+            const double product = as_double(*w) * as_double(*x);
+            part += product;
+            part_size += std::abs(product);
           }
+          size += part_size;
+          const TwoDoubles next = two_sum(sum.high, part);
+          sum = {next.high, sum.low + next.low};
         }
-      });
-      for (int t = 0; t < count; ++t) {
-        sum += sums[t];
-        size += sizes[t];
       }
-    }
+    });
   }
-  const double additions = static_cast<double>(fold + 9 * ceil_div(p_.channels, fold) * 2);
-  const double error = 1.001 * (additions + 8) * 0x1p-53 * size;
-  if (!(error < std::abs(sum)) || !same_rounding_in(type_.dtype, sum - error, sum + error)) return false;
-  store(out, sum);
+  const double value = sum.high + sum.low, error = 1.001 * static_cast<double>(run + 2 + 8) * 0x1p-53 * size;
+  if (!(error < std::abs(value)) || !same_rounding_in(type_.dtype, value - error, value + error)) return false;
+  store(out, value);
   return true;
 }
 
-void PatchEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
+void WinogradEngine::write(const Workspace& work, Index row, const Elements& rounded) const {
   const GatherAxis &down = p_.gather[0], &across = p_.gather[1];
   const Index stride = across.out_step * grid_.across.apart * p_.out.spatial[1];
   for (const PatchRun& run : work.runs) {

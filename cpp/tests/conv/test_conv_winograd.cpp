@@ -1,5 +1,5 @@
 // Convolution by patches: it takes what it should, refuses what it must, and what it does has the bits of exact sums.
-#include "conv/winograd.hpp"
+#include "conv/winograd_engine.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -119,7 +119,7 @@ void check_shapes(std::mt19937& random) {
           set_isa(name_of(isa));
           set_num_threads(threads);
           const GatherProblem p = e.problem();  // with this instruction set's loops
-          CHECK(run_by_patches(p, select_conv_kernels()));
+          CHECK(run_winograd(p, select_conv_kernels()));
           if (once.empty()) {
             once = e.y;
             bool exact = true;
@@ -140,7 +140,7 @@ void check_refusals(std::mt19937& random) {
   const auto run = [&](const auto& change) {
     Example<T> e = example<T>(shape, false, 1, random);
     change(e);
-    return run_by_patches(e.problem(), select_conv_kernels());
+    return run_winograd(e.problem(), select_conv_kernels());
   };
   const T infinity = round_to<T>(std::numeric_limits<double>::infinity()), nan = round_to<T>(std::nan(""));
   CHECK(run([](Example<T>&) {}));

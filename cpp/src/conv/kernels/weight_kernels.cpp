@@ -70,6 +70,7 @@ void patch_values(const double* outputs, Index row_stride, Index stride, Index n
     Doubles total = load(squares + kPatchValues * square_stride + c);
     for (int i = 0; i < kPatchOutputs; ++i) {
       Doubles y[kPatchOutputs];
+HALFULP_UNROLL(6)
       for (int j = 0; j < kPatchOutputs; ++j) {
         y[j] = load(outputs + i * row_stride + j * stride + c);
         total = multiply_add(y[j], y[j], total);
@@ -80,6 +81,7 @@ void patch_values(const double* outputs, Index row_stride, Index stride, Index n
     for (int l = 0; l < kPatchSide; ++l) {
       Doubles values[kPatchSide];
       transform_outputs(half[0] + l, kPatchSide, values);
+HALFULP_UNROLL(6)
       for (int k = 0; k < kPatchSide; ++k) {
         const Index at = k * kPatchSide + l;
         store(out + at * value_stride + c, values[k]);
@@ -95,12 +97,14 @@ void patch_taps(const double* sums, Index value_stride, Index n, double* out, In
     Doubles half[kPatchSide][kPatchTaps];  // [row of values][column of taps]
     for (int k = 0; k < kPatchSide; ++k) {
       Doubles m[kPatchSide];
+HALFULP_UNROLL(6)
       for (int l = 0; l < kPatchSide; ++l) m[l] = load(sums + (k * kPatchSide + l) * value_stride + c);
       transform_sums(m, 1, half[k]);
     }
     for (int j = 0; j < kPatchTaps; ++j) {
       Doubles taps[kPatchTaps];
       transform_sums(half[0] + j, kPatchTaps, taps);
+HALFULP_UNROLL(6)
       for (int i = 0; i < kPatchTaps; ++i) store(out + (i * kPatchTaps + j) * stride + c, taps[i]);
     }
   }

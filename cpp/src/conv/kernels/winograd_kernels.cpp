@@ -75,12 +75,14 @@ void split_line(const double* line, Index n, double* out, Index plane) {
 void patch_columns(double* lines, Index stride, Index n, double* split, Index plane, double* squares) {
   for (Index x = 0; x < 4 * n + 2; x += kWidth<Doubles>) {
     Doubles d[kPatchSide], out[kPatchSide], sum = load(squares + x);
+HALFULP_UNROLL(6)
     for (int i = 0; i < kPatchSide; ++i) {
       d[i] = load(lines + i * stride + x);
       sum = multiply_add(d[i], d[i], sum);
     }
     store(squares + x, sum);
     transform_cells(d, out);
+HALFULP_UNROLL(6)
     for (int i = 0; i < kPatchSide; ++i) store(lines + i * stride + x, out[i]);
   }
   for (int k = 0; k < kPatchSide; ++k) split_line(lines + k * stride, n, split + k * kPatchSide * plane, plane);
@@ -95,16 +97,20 @@ void patch_rows(const double* split, Index plane, Index n, Index rows, Index cha
         const double* from = split + k * plane + block + r;
         double *to = out + k * value_stride + r, *const total = squares + k * plane + block + r;
         Doubles sums[kPatchSide];
+HALFULP_UNROLL(6)
         for (int j = 0; j < kPatchSide; ++j) sums[j] = load(total + j * plane);
         for (Index c = 0; c < channels; ++c, from += conv::kPatchValues * plane, to += rows) {
           Doubles d[kPatchSide], values[kPatchSide];
+HALFULP_UNROLL(6)
           for (int j = 0; j < kPatchSide; ++j) d[j] = load(from + j * plane);
           transform_cells(d, values);
+HALFULP_UNROLL(6)
           for (int j = 0; j < kPatchSide; ++j) {
             store(to + j * value_stride, values[j]);
             sums[j] = multiply_add(values[j], values[j], sums[j]);
           }
         }
+HALFULP_UNROLL(6)
         for (int j = 0; j < kPatchSide; ++j) store(total + j * plane, sums[j]);
       }
     }
@@ -116,12 +122,15 @@ template <int K>
 void filter_row(const double* const* taps, Index stride, Index channels, double* out, Index value_stride,
                 double* squares, Index n) {
   Doubles sums[kPatchSide];
+HALFULP_UNROLL(6)
   for (int j = 0; j < kPatchSide; ++j) sums[j] = load(squares + (K * kPatchSide + j) * n);
   Doubles total = load(squares + 36 * n);
   for (Index c = 0; c < channels; ++c) {
     Doubles g[3];
+HALFULP_UNROLL(6)
     for (int j = 0; j < 3; ++j) {
       Doubles tap[3];
+HALFULP_UNROLL(6)
       for (int i = 0; i < 3; ++i) {
         tap[i] = load(taps[3 * i + j] + c * stride);
         if constexpr (K == 1) total = multiply_add(tap[i], tap[i], total);
@@ -131,27 +140,27 @@ void filter_row(const double* const* taps, Index stride, Index channels, double*
     const Doubles values[kPatchSide] = {transform_taps<0>(g[0], g[1], g[2]), transform_taps<1>(g[0], g[1], g[2]),
                                         transform_taps<2>(g[0], g[1], g[2]), transform_taps<3>(g[0], g[1], g[2]),
                                         transform_taps<4>(g[0], g[1], g[2]), transform_taps<5>(g[0], g[1], g[2])};
+HALFULP_UNROLL(6)
     for (int j = 0; j < kPatchSide; ++j) {
       store(out + (K * kPatchSide + j) * value_stride + c * n, values[j]);
       sums[j] = multiply_add(values[j], values[j], sums[j]);
     }
   }
+HALFULP_UNROLL(6)
   for (int j = 0; j < kPatchSide; ++j) store(squares + (K * kPatchSide + j) * n, sums[j]);
   if constexpr (K == 1) store(squares + 36 * n, total);
 }
 
-void patch_filters(const double* taps, const Index* position, Index n, Index channels, double* out, Index value_stride,
-                   double* squares) {
+// Row by row of the values, so that the lines that are written stay in the first-level cache.
+template <int K = 0>
+void filter_rows(const double* taps, const Index* position, Index n, Index channels, double* out, Index value_stride,
+                 double* squares) {
   for (Index v = 0; v < n; v += kWidth<Doubles>) {
     const double* at[9];
     for (int t = 0; t < 9; ++t) at[t] = taps + position[t] * n + v;
-    filter_row<0>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
-    filter_row<1>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
-    filter_row<2>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
-    filter_row<3>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
-    filter_row<4>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
-    filter_row<5>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
+    filter_row<K>(at, 9 * n, channels, out + v, value_stride, squares + v, n);
   }
+  if constexpr (K + 1 < kPatchSide) filter_rows<K + 1>(taps, position, n, channels, out, value_stride, squares);
 }
 
 void patch_outputs(const double* sums, Index value_stride, Index n, double* out, Index row_stride, Index stride) {
@@ -159,12 +168,14 @@ void patch_outputs(const double* sums, Index value_stride, Index n, double* out,
     Doubles half[4 * kPatchSide];  // [column of values][row of outputs]
     for (int j = 0; j < kPatchSide; ++j) {
       Doubles m[kPatchSide];
+HALFULP_UNROLL(6)
       for (int k = 0; k < kPatchSide; ++k) m[k] = load(sums + (k * kPatchSide + j) * value_stride + c);
       transform_values(m, 1, half + 4 * j);
     }
     for (int i = 0; i < 4; ++i) {
       Doubles result[4];
       transform_values(half + i, 4, result);
+HALFULP_UNROLL(6)
       for (int j = 0; j < 4; ++j) store(out + i * row_stride + j * stride + c, result[j]);
     }
   }
@@ -193,7 +204,7 @@ void patch_weigh(const double* squares, Index plane, Index n, const double* weig
 const PatchKernels& patch_kernels() {
   constexpr double cell_roundings = kFused ? 4 : 8, tap_roundings = kFused ? 4 : 6, value_roundings = kFused ? 8 : 10;
   static constexpr PatchKernels table{cell_roundings, tap_roundings, value_roundings, patch_columns, patch_rows,
-                                      patch_filters,  patch_outputs, patch_weigh};
+                                      filter_rows<>,  patch_outputs, patch_weigh};
   return table;
 }
 

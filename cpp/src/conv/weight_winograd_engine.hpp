@@ -1,6 +1,8 @@
-// Weight products of 3 x 3 kernels by patches (weight_kernels.hpp): a quarter of the products, but larger
-// rounding errors, so that more sums stay undecided; where they become too many, or something is infinite or NaN, the
-// engine refuses and another must do the work.
+// Applies to weight products with 3 x 3 kernels of stride 1 and at least 16 channels on both sides; its bound: "Weight
+// cotangents by patches" in docs/explanation/error-bounds-convolution.md.
+//
+// Winograd's method transposed (weight_kernels.hpp). Like the output product's engine it refuses where too many sums
+// stay undecided, or something is infinite or NaN.
 //
 // A task owns the weights between some input and some output channels. It walks through all patches in chunks:
 // transform the cells and the outputs of a chunk, then for each of the 36 values add a matrix product over the patches
@@ -10,10 +12,10 @@
 #include <atomic>
 #include <vector>
 
+#include "conv/patch_bounds.hpp"
 #include "conv/patch_grid.hpp"
 #include "conv/tasks.hpp"
-#include "conv/weight_engine.hpp"
-#include "conv/weight_patch_bounds.hpp"
+#include "conv/weight_terms.hpp"
 
 namespace halfulp::conv {
 
@@ -24,7 +26,7 @@ inline constexpr Index kTransformedTogether = 4;   // input channels
 inline constexpr Index kUndecidedWeights = 32;     // refused if more than one weight in so many is undecided
 inline constexpr double kZeroWeightMargin = 0x1p-300;  // leaves zeros undecided, whose signs the transforms lose
 
-struct WeightPatchWorkspace {
+struct WeightWinogradWorkspace {
   Buffer<double, true> lines;
   Buffer<double> cell_squares, split, cells, unused;              // of a chunk: cells[value][channel][patch]
   Buffer<double> output_lines, turned, outputs, output_squares;   // outputs[value][panel][patch][column]
@@ -39,12 +41,11 @@ struct WeightPatchWorkspace {
   Index seen = 0, undecided = 0;
 };
 
-class WeightPatchEngine {
+class WeightWinogradEngine {
  public:
-  using Workspace = WeightPatchWorkspace;
+  using Workspace = WeightWinogradWorkspace;
 
-  WeightPatchEngine(const Geometry& geometry, const SourcePlanes& inputs, const SourcePlanes& outputs,
-                    const OutputFilters& out, const ConvKernels& kernels);
+  WeightWinogradEngine(const WeightProblem& problem, const ConvKernels& kernels);
 
   static bool fits(const Geometry& geometry);
   // False if it refuses; then weights may have been written or not.
@@ -53,28 +54,24 @@ class WeightPatchEngine {
  private:
   void make_tasks();
   void run_task(Workspace& work, const WeightTask& task);
-  // weight_patch_sums.cpp
+  // weight_winograd_sums.cpp
   void find_runs(Workspace& work, Index chunk) const;
-  void load_cells(const PatchRun& run, Index channel, double* lines) const;
   void transform_cells(Workspace& work, const WeightTask& task);
   void load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run);
   void transform_outputs(Workspace& work, const WeightTask& task);
   void sum_chunk(Workspace& work, const WeightTask& task, bool first);
-  // weight_patch_finish.cpp
+  // weight_winograd_finish.cpp
   void find_sizes(Workspace& work, const WeightTask& task);
   void finish(Workspace& work, const WeightTask& task);
   bool finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap);
 
-  Index line_stride() const { return odd_lines<double>(kPatchOutputs * chunk_patches_ + 2 + 40); }
+  Index line_stride() const { return patch_line_stride(chunk_patches_); }
   Index cell_stride(const Workspace& work, Index channels) const { return odd_lines<double>(work.padded * channels); }
   Index output_stride(const Workspace& work) const { return odd_lines<double>(work.patches * work.width); }
   Index sum_stride(const Workspace& work) const { return odd_lines<double>(work.rows * work.width); }
   Index panel_width() const { return products_.vectors * products_.width; }
 
-  const Geometry& g_;
-  const SourcePlanes& inputs_;
-  const SourcePlanes& outputs_;
-  const OutputFilters& out_;
+  const WeightProblem& p_;
   const ElementType& type_;
   const ConvKernels& kernels_;
   const PatchKernels& patch_;

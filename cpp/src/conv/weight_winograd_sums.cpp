@@ -1,31 +1,16 @@
 // The sums of the weight product by patches over one chunk.
-#include "conv/weight_patches.hpp"
+#include "conv/weight_winograd_engine.hpp"
 
 namespace halfulp::conv {
 
-void WeightPatchEngine::find_runs(Workspace& work, Index chunk) const {
+void WeightWinogradEngine::find_runs(Workspace& work, Index chunk) const {
   const Index begin = chunk * patches_ / chunks_, end = (chunk + 1) * patches_ / chunks_;
   work.patches = end - begin;
   work.padded = ceil_div(work.patches, 8) * 8;
   grid_.find_runs(begin, end, work.runs);
 }
 
-// Six lines of cells of one channel, zeros in the padding.
-void WeightPatchEngine::load_cells(const PatchRun& run, Index channel, double* lines) const {
-  const Elements plane = inputs_.data + run.sample * inputs_.batch + channel * inputs_.channel;
-  const Index length = run.count * kPatchOutputs + 2;
-  const Index apart = grid_.across.apart, step = apart * inputs_.spatial[1];
-  const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs) - g_.axes[1].before;
-  Segment line{0, length, left, apart};
-  line.find_real(g_.axes[1].size);
-  for (Index i = 0; i < kPatchSide; ++i, lines += line_stride()) {
-    const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i) - g_.axes[0].before;
-    const bool real = y >= 0 && y < g_.axes[0].size;
-    load_line(plane, y * inputs_.spatial[0] + left * inputs_.spatial[1], step, line, real, inputs_.channel, lines);
-  }
-}
-
-void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task) {
+void WeightWinogradEngine::transform_cells(Workspace& work, const WeightTask& task) {
   const Index stride = line_stride(), padded = work.padded, value_stride = cell_stride(work, task.ins);
   const Index split_size = kPatchValues * padded;
   double* const lines = work.lines.at_least(kPatchSide * stride);
@@ -40,7 +25,8 @@ void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task)
     for (Index c = first; c < first + count; ++c) {
       std::fill_n(squares, stride, 0.0);
       for (const PatchRun& run : work.runs) {
-        load_cells(run, task.group * g_.in_channels + task.first_in + c, lines);
+        const Index channel = task.group * p_.in_channels + task.first_in + c;
+        load_patch_lines(grid_, p_.inputs, channel, p_.inputs.channel, run, lines, stride);
         patch_.columns(lines, stride, run.count, split + (c - first) * split_size + run.first, padded, squares);
       }
       // A cell of a column is in two patches of the row at most.
@@ -57,30 +43,30 @@ void WeightPatchEngine::transform_cells(Workspace& work, const WeightTask& task)
 }
 
 // Four lines of outputs as turned[(line * cells + x) * width + channel], zeros beyond the end.
-void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run) {
+void WeightWinogradEngine::load_outputs(Workspace& work, const WeightTask& task, const PatchRun& run) {
   const Index cells = run.count * kPatchOutputs, width = work.width, line = odd_lines<double>(cells);
   const Index left = grid_.across.position(run.phase[1], run.column * kPatchOutputs);
   const Index real = std::min(cells, grid_.across.left(run.phase[1], run.column));
-  const Index step = grid_.across.apart * outputs_.spatial[1];
-  const bool inside = outputs_.channel == 1 && outputs_.spatial[1] != 1;
+  const Index step = grid_.across.apart * p_.outputs.spatial[1];
+  const bool inside = p_.outputs.channel == 1 && p_.outputs.spatial[1] != 1;
   double* const lines = work.output_lines.at_least(width * line);
   double* turned = work.turned.at_least(kPatchOutputs * chunk_patches_ * kPatchOutputs * width);
-  const Index first = task.group * g_.out_channels + task.first_out;
+  const Index first = task.group * p_.out_channels + task.first_out;
   for (Index i = 0; i < kPatchOutputs; ++i, turned += cells * width) {
     const Index y = grid_.down.position(run.phase[0], run.row * kPatchOutputs + i);
-    if (y >= g_.axes[0].output || real == 0) {
+    if (y >= p_.axes[0].output || real == 0) {
       std::fill_n(turned, cells * width, 0.0);
       continue;
     }
-    Elements from = outputs_.data + run.sample * outputs_.batch + first * outputs_.channel + y * outputs_.spatial[0] +
-                    left * outputs_.spatial[1];
+    Elements from = p_.outputs.data + run.sample * p_.outputs.batch + first * p_.outputs.channel +
+                    y * p_.outputs.spatial[0] + left * p_.outputs.spatial[1];
     if (inside) {
       std::fill_n(turned, cells * width, 0.0);
       for (Index x = 0; x < real; ++x) (from + x * step).load(1, task.outs, turned + x * width);
       continue;
     }
-    for (Index m = 0; m < task.outs; ++m, from += outputs_.channel) {
-      if (step == 1) prefetch(from, 2 * outputs_.channel, real);
+    for (Index m = 0; m < task.outs; ++m, from += p_.outputs.channel) {
+      if (step == 1) prefetch(from, 2 * p_.outputs.channel, real);
       from.load(step, real, lines + m * line);
       std::fill(lines + m * line + real, lines + m * line + cells, 0.0);
     }
@@ -89,7 +75,7 @@ void WeightPatchEngine::load_outputs(Workspace& work, const WeightTask& task, co
   }
 }
 
-void WeightPatchEngine::transform_outputs(Workspace& work, const WeightTask& task) {
+void WeightWinogradEngine::transform_outputs(Workspace& work, const WeightTask& task) {
   const Index value_stride = output_stride(work), width = work.width;
   double* const values = work.outputs.at_least(kPatchValues * value_stride);
   double* const squares = work.output_squares.at_least(1);
@@ -106,7 +92,7 @@ void WeightPatchEngine::transform_outputs(Workspace& work, const WeightTask& tas
   }
 }
 
-void WeightPatchEngine::sum_chunk(Workspace& work, const WeightTask& task, bool first) {
+void WeightWinogradEngine::sum_chunk(Workspace& work, const WeightTask& task, bool first) {
   Index offsets[kChunkPatches];
   for (Index p = 0; p < work.patches; ++p) offsets[p] = p;
   const double* cells = work.cells.at_least(1);

@@ -1,10 +1,10 @@
 // From the sums of the weight product by patches to weights: bounds, acceptance, resolution of the rest.
-#include "conv/weight_patches.hpp"
+#include "conv/weight_winograd_engine.hpp"
 
 namespace halfulp::conv {
 
 // The factors of the bound: reach[input channel][tap] and sizes[tap][output channel].
-void WeightPatchEngine::find_sizes(Workspace& work, const WeightTask& task) {
+void WeightWinogradEngine::find_sizes(Workspace& work, const WeightTask& task) {
   constexpr Index taps = kPatchTaps * kPatchTaps;
   double* const reach = work.reach.at_least(task.ins * taps);
   double* const sizes = work.sizes.at_least(taps * work.width);
@@ -23,7 +23,7 @@ void WeightPatchEngine::find_sizes(Workspace& work, const WeightTask& task) {
   if (!finite) refused_ = true;
 }
 
-void WeightPatchEngine::finish(Workspace& work, const WeightTask& task) {
+void WeightWinogradEngine::finish(Workspace& work, const WeightTask& task) {
   constexpr Index taps = kPatchTaps * kPatchTaps;
   double* const sums = work.taps.at_least(taps * work.width);
   const Outputs rounded{work.rounded.at_least(taps * work.width * type_.size), &type_};
@@ -33,18 +33,18 @@ void WeightPatchEngine::finish(Workspace& work, const WeightTask& task) {
     weight_.taps(work.sums.at_least(1) + in * work.width, sum_stride(work), work.width, sums, work.width);
     for (Index tap = 0; tap < taps; ++tap)
       if (!finish_tap(work, task, in, tap)) return;
-    const Index first = task.group * g_.out_channels + task.first_out;
-    const Outputs out = out_.data + first * out_.out + (task.first_in + in) * out_.in;
+    const Index first = task.group * p_.out_channels + task.first_out;
+    const Outputs out = p_.out.data + first * p_.out.out + (task.first_in + in) * p_.out.in;
     visit_bits(type_.dtype, [&]<class Bits>(Bits) {
       for (Index m = 0; m < task.outs; ++m)
         for (Index tap = 0; tap < taps; ++tap)
-          out.as<Bits>()[m * out_.out + tap / kPatchTaps * out_.spatial[0] + tap % kPatchTaps * out_.spatial[1]] =
+          out.as<Bits>()[m * p_.out.out + tap / kPatchTaps * p_.out.spatial[0] + tap % kPatchTaps * p_.out.spatial[1]] =
               rounded.as<Bits>()[tap * work.width + m];
     });
   }
 }
 
-bool WeightPatchEngine::finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap) {
+bool WeightWinogradEngine::finish_tap(Workspace& work, const WeightTask& task, Index in, Index tap) {
   constexpr Index few = 256;
   const double gamma = 1.001 * (roundings_ + 8) * 0x1p-53;
   const double reach = work.reach.at_least(1)[in * kPatchTaps * kPatchTaps + tap];
@@ -56,20 +56,19 @@ bool WeightPatchEngine::finish_tap(Workspace& work, const WeightTask& task, Inde
   work.seen += task.outs;
   const Index count = type_.accept(sums, nullptr, a, out.at, bad);
   if (count == 0) return true;
-  const bool zeros = reach == 0 || terms_.meets_zeros(task.group, task.first_in + in, tap);
+  const bool zeros = reach == 0 || terms_.meets_zeros({task, 0, in, tap});
   for (Index m = 0; m < task.outs; ++m) {
     if (bad[m] == 0) continue;
     const bool zero = zeros || sizes[m] == 0;  // decided by one look
     if (!zero) {
-      const WeightPlace position{task.group, task.first_out + m, task.first_in + in, tap, m, in};
-      if (terms_.resolve_sparse(work.sparse, position, out + m)) continue;
+      if (terms_.resolve_sparse(work.sparse, {task, m, in, tap}, out + m)) continue;
       work.undecided += 1;
     }
     if (work.undecided >= few && work.undecided * kUndecidedWeights > work.seen) {
       refused_ = true;
       return false;
     }
-    terms_.resolve(task.group, task.first_out + m, task.first_in + in, tap, zero ? 0.0 : sums[m], zero, out + m);
+    terms_.resolve({task, m, in, tap}, zero ? 0.0 : sums[m], zero, out + m);
   }
   return true;
 }

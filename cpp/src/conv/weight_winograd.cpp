@@ -1,18 +1,18 @@
-#include "conv/weight_patches.hpp"
+#include "conv/weight_winograd_engine.hpp"
 
 namespace halfulp::conv {
 
 namespace {
 
 PatchGrid patch_grid(const Geometry& geometry) {
-  const auto along = [](const Axis& axis) { return PatchAxis(axis.output, axis.dilation); };
+  const auto along = [](const Axis& axis) { return PatchAxis(axis.output, axis.size, -axis.before, axis.dilation); };
   return {along(geometry.axes[0]), along(geometry.axes[1])};
 }
 
 }  // namespace
 
 // Three taps along both axes, and channels and positions enough to be worth the transforms.
-bool WeightPatchEngine::fits(const Geometry& geometry) {
+bool WeightWinogradEngine::fits(const Geometry& geometry) {
   constexpr Index least_channels = 16;
   if (geometry.axes.size() != 2 || geometry.in_channels < least_channels || geometry.out_channels < least_channels)
     return false;
@@ -22,21 +22,16 @@ bool WeightPatchEngine::fits(const Geometry& geometry) {
   return grid.count(geometry.batch) >= 4 && grid.is_worth(geometry.batch, 1);
 }
 
-WeightPatchEngine::WeightPatchEngine(const Geometry& geometry, const SourcePlanes& inputs,
-                                        const SourcePlanes& outputs, const OutputFilters& out,
-                                        const ConvKernels& kernels)
-    : g_(geometry),
-      inputs_(inputs),
-      outputs_(outputs),
-      out_(out),
-      type_(*out.data.type),
+WeightWinogradEngine::WeightWinogradEngine(const WeightProblem& problem, const ConvKernels& kernels)
+    : p_(problem),
+      type_(*problem.out.data.type),
       kernels_(kernels),
       patch_(select_patch_kernels()),
       weight_(select_weight_kernels()),
       products_(kernels.wide),
-      terms_(geometry, inputs, outputs),
-      grid_(patch_grid(geometry)),
-      patches_(grid_.count(geometry.batch)),
+      terms_(problem),
+      grid_(patch_grid(problem)),
+      patches_(grid_.count(problem.batch)),
       chunks_(ceil_div(patches_, kChunkPatches)),
       chunk_patches_(ceil_div(patches_, chunks_)),
       flush_(std::min(chunks_, kMostChunkSums)),
@@ -44,31 +39,31 @@ WeightPatchEngine::WeightPatchEngine(const Geometry& geometry, const SourcePlane
       bounds_(patch_.cell_roundings / roundings_, weight_.output_roundings / roundings_) {}
 
 // Blocks of channels of like size; at least one task for each thread, if there are output channels enough.
-void WeightPatchEngine::make_tasks() {
-  const Index lanes = ceil_div(g_.out_channels, products_.width);
-  const Index in_blocks = ceil_div(g_.in_channels, kPatchTaskChannels);
-  Index out_blocks = ceil_div(g_.out_channels, kPatchTaskChannels);
-  while (g_.groups * in_blocks * out_blocks < num_threads() && 2 * out_blocks <= lanes) out_blocks *= 2;
-  for (Index group = 0; group < g_.groups; ++group) {
+void WeightWinogradEngine::make_tasks() {
+  const Index lanes = ceil_div(p_.out_channels, products_.width);
+  const Index in_blocks = ceil_div(p_.in_channels, kPatchTaskChannels);
+  Index out_blocks = ceil_div(p_.out_channels, kPatchTaskChannels);
+  while (p_.groups * in_blocks * out_blocks < num_threads() && 2 * out_blocks <= lanes) out_blocks *= 2;
+  for (Index group = 0; group < p_.groups; ++group) {
     for (Index i = 0; i < in_blocks; ++i) {
-      const Index first_in = i * g_.in_channels / in_blocks, end_in = (i + 1) * g_.in_channels / in_blocks;
+      const Index first_in = i * p_.in_channels / in_blocks, end_in = (i + 1) * p_.in_channels / in_blocks;
       for (Index j = 0; j < out_blocks; ++j) {
         const Index first = j * lanes / out_blocks * products_.width;
-        const Index end = std::min(g_.out_channels, (j + 1) * lanes / out_blocks * products_.width);
+        const Index end = std::min(p_.out_channels, (j + 1) * lanes / out_blocks * products_.width);
         tasks_.push_back({group, first, end - first, first_in, end_in - first_in});
       }
     }
   }
 }
 
-bool WeightPatchEngine::run() {
+bool WeightWinogradEngine::run() {
   make_tasks();
   run_tasks<Workspace>(static_cast<Index>(tasks_.size()),
                        [&](Workspace& work, Index i) { run_task(work, tasks_[static_cast<std::size_t>(i)]); });
   return !refused_;
 }
 
-void WeightPatchEngine::run_task(Workspace& work, const WeightTask& task) {
+void WeightWinogradEngine::run_task(Workspace& work, const WeightTask& task) {
   if (refused_) return;
   work.width = ceil_div(task.outs, products_.width) * products_.width;
   work.rows = ceil_div(task.ins, products_.rows) * products_.rows;
