@@ -13,7 +13,7 @@
 #include "halfulp/engines.hpp"
 #include "halfulp/parallel.hpp"
 #include "exact/round.hpp"
-#include "average/line_windows.hpp"
+#include "average/axis_windows.hpp"
 #include "base/stream_kernels.hpp"
 
 namespace halfulp {
@@ -205,8 +205,8 @@ struct Chunk {
 
 struct Problem {
   std::vector<Chunk> chunks;
-  std::vector<LineWindows> outer;
-  LineWindows row;
+  std::vector<AxisWindows> outer;
+  AxisWindows row;
   Index inner = 1;  // neighbours of the row's items that are pooled side by side
   const char* in;
   char* out;
@@ -265,7 +265,7 @@ class Worker {
   // does not fit, or -1.
   Index run(Index flat, const Chunk& chunk) {
     outer_window(p_.outer, flat, s_.window);
-    const LineWindows& row = p_.row;
+    const AxisWindows& row = p_.row;
     const Index begin = chunk.begin, end = chunk.end;
     first_ = chunk.low;
     const Index cells = std::max<Index>(0, chunk.high - chunk.low);
@@ -308,7 +308,7 @@ class Worker {
     gather(cells);
     const Index begin = chunk.begin, end = chunk.end;
     const Index items = (end - begin) * p_.inner, count = static_cast<Index>(s_.rows.size());
-    const LineWindows& row = p_.row;
+    const AxisWindows& row = p_.row;
     const Run& run = chunk.runs.front();
     if (p_.contained && p_.in_type == p_.out_type && p_.inner == 1 && chunk.runs.size() == 1 &&
         run.taps == 2 && row.step == 1 && run.stride == 2 && (count == 1 || count == 2 || count == 4) &&
@@ -352,7 +352,7 @@ class Worker {
 
   // 64-bit integers: the two halves of the sums apart.
   Index compute_wide(const Chunk& chunk, Index cells, char* target) {
-    const LineWindows& row = p_.row;
+    const AxisWindows& row = p_.row;
     const Index begin = chunk.begin, end = chunk.end;
     const Index items = (end - begin) * p_.inner;
     grow(s_.high, cells * p_.inner);
@@ -407,8 +407,8 @@ class Worker {
 };
 
 // The lines as outer ones, a row, and items side by side within the row.
-void arrange(Problem& p, std::vector<LineWindows> lines, Index item, Index out_item) {
-  const auto contiguous = [&](const LineWindows& line) {
+void arrange(Problem& p, std::vector<AxisWindows> lines, Index item, Index out_item) {
+  const auto contiguous = [&](const AxisWindows& line) {
     return line.in_stride == item && line.out_stride == out_item;
   };
   if (lines.size() >= 2 && lines.back().plain && contiguous(lines.back()) && lines.back().size <= 64 &&
@@ -440,7 +440,7 @@ void choose_sums(Problem& p, Index cells) {
   p.quick = cells < (Index{1} << 26) && cells < Index{1} << (51 - bits);
 }
 
-Chunk chunk_of(const LineWindows& row, Index begin, Index end) {
+Chunk chunk_of(const AxisWindows& row, Index begin, Index end) {
   Chunk chunk{begin, end, row.plain ? begin : row.size, row.plain ? end : 0, {}, {}};
   for (Index o = begin; o < end && !row.plain; ++o) {
     if (row.count_of(o) == 0) continue;
@@ -486,9 +486,9 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
   if (out.count() == 0) return -1;
   count_engine(Engine::average_integers);
   Problem p;
-  std::vector<LineWindows> lines = lines_of(axes, count_include_pad, in, out);
+  std::vector<AxisWindows> lines = lines_of(axes, count_include_pad, in, out);
   Index cells = 1, real = 1;
-  for (const LineWindows& line : lines) {
+  for (const AxisWindows& line : lines) {
     const Index widest = std::max<Index>(1, line.widest()), most = std::max<Index>(1, line.most());
     if (cells > (Index{1} << 62) / widest || real >= (Index{1} << 31) / most)
       throw Error(ErrorKind::shape, name, "a window of 2**31 integers or more", "the sum must fit its parts", "I7");
@@ -506,7 +506,7 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
   choose_sums(p, cells);
   if (divisor <= -(Index{1} << 26) || divisor >= (Index{1} << 26)) p.quick = false;
   Index outer = 1;
-  for (const LineWindows& line : p.outer) outer *= line.outputs;
+  for (const AxisWindows& line : p.outer) outer *= line.outputs;
   for (Index o = 0; o < p.row.outputs; o += kChunk)
     p.chunks.push_back(chunk_of(p.row, o, std::min(o + kChunk, p.row.outputs)));
   const Index chunks = static_cast<Index>(p.chunks.size());

@@ -6,7 +6,7 @@
 namespace halfulp {
 
 template <class T>
-WholePlanes<T>::WholePlanes(const SumPlan& plan, const WindowLayout& layout)
+WholePlanes<T>::WholePlanes(const SumPlan& plan, const SumLayout& layout)
     : layout_(layout), range_(plan, layout), kernels_(line_kernels_of<T>()), applies_(suits(plan)) {
   if (!applies_) return;
   for (const SumAxis* axis : layout.axes) {
