@@ -1,4 +1,4 @@
-// An array as lines: the axes in the order of memory, those without a window merged, and the cells of every window.
+// The axes of an array with their windows, in the order of memory, and the cells of every window.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline bool is_plain(const Axis& axis) {
   return !axis.adaptive && axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.output == axis.size;
 }
 
-inline AxisWindows line_of(const Axis& axis, bool count_include_pad) {
+inline AxisWindows windows_of(const Axis& axis, bool count_include_pad) {
   AxisWindows line;
   line.size = axis.size;
   line.outputs = axis.output;
@@ -46,15 +46,15 @@ inline AxisWindows line_of(const Axis& axis, bool count_include_pad) {
   return line;
 }
 
-// The axes of `in` and `out` as lines, one by one in their own order.
-inline std::vector<AxisWindows> lines_in_order(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
-                                               const ArrayView& out) {
+// The axes of `in` and `out`, one by one in their own order.
+inline std::vector<AxisWindows> windows_in_order(std::span<const Axis> axes, bool count_include_pad,
+                                                 const ArrayView& in, const ArrayView& out) {
   const int leading = in.ndim() - static_cast<int>(axes.size());
   std::vector<AxisWindows> lines;
   for (int i = 0; i < in.ndim(); ++i) {
     AxisWindows line;
     if (i < leading) line.size = line.outputs = in.shape[i];
-    else line = line_of(axes[static_cast<std::size_t>(i - leading)], count_include_pad);
+    else line = windows_of(axes[static_cast<std::size_t>(i - leading)], count_include_pad);
     line.in_stride = in.strides[i];
     line.out_stride = out.strides[i];
     lines.push_back(std::move(line));
@@ -69,17 +69,17 @@ struct Rows {
 };
 
 inline Rows rows_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in, const ArrayView& out) {
-  Rows rows{lines_in_order(axes, count_include_pad, in, out), {}};
+  Rows rows{windows_in_order(axes, count_include_pad, in, out), {}};
   rows.row = std::move(rows.outer.back());
   rows.outer.pop_back();
   return rows;
 }
 
-// The axes of `in` and `out` as lines, from the widest stride of the input to the narrowest. Neighbours without a
+// The axes of `in` and `out`, from the widest stride of the input to the narrowest. Neighbours without a
 // window that lie one after the other in both arrays are merged.
-inline std::vector<AxisWindows> lines_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
-                                         const ArrayView& out) {
-  std::vector<AxisWindows> lines = lines_in_order(axes, count_include_pad, in, out);
+inline std::vector<AxisWindows> merged_windows(std::span<const Axis> axes, bool count_include_pad,
+                                               const ArrayView& in, const ArrayView& out) {
+  std::vector<AxisWindows> lines = windows_in_order(axes, count_include_pad, in, out);
   std::erase_if(lines, [](const AxisWindows& line) { return line.plain && line.size == 1; });
   std::stable_sort(lines.begin(), lines.end(), [](const AxisWindows& a, const AxisWindows& b) {
     return std::llabs(a.in_stride) > std::llabs(b.in_stride);
@@ -100,7 +100,7 @@ inline std::vector<AxisWindows> lines_of(std::span<const Axis> axes, bool count_
   return merged;
 }
 
-// The bytes from an output of the outer lines to the cells of its window, and the number that they count for.
+// The bytes from an output of the outer axes to the cells of its window, and the number that they count for.
 struct OuterWindow {
   std::vector<Index> rows;  // byte offsets in the input
   Index out_offset = 0;

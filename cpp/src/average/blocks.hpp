@@ -11,8 +11,7 @@
 #include "average/sum_layout.hpp"
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
-#include "exact/exact_sum.hpp"
-#include "halfulp/memory_pool.hpp"
+#include "exact/round.hpp"
 
 namespace halfulp {
 

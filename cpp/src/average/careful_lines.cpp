@@ -26,7 +26,7 @@ void add_zeros(double* sums, Index n) {
 
 template <class T>
 CarefulLines<T>::CarefulLines(const SumPlan& plan, const SumLayout& layout, const SumRange<T>& range)
-    : plan_(plan), layout_(layout), range_(range), kernels_(select_sum_kernels()), depth_(layout.axes.size()) {
+    : plan_(plan), layout_(layout), range_(range), kernels_(select_careful_kernels()), depth_(layout.axes.size()) {
   position_.resize(depth_);
   slabs_.resize(depth_);
   storage_.resize(depth_);
@@ -175,8 +175,9 @@ void CarefulLines<T>::sum_axis(std::size_t a, const Sums& in, const Position& at
     const bool empty = at.empty || axis.count[i] == 0;
     position_[a] = o;
     if (!empty && (o == begin || !slide(a, o, in))) add_cells(a, o, in);
+    const bool padded = at.padded || axis.padded[i] != 0;
     sum_axis(a + 1, axis_sums_[a],
-             {at.out + o * layout_.out_strides[a], at.divisor * axis.divisor[i], at.padded || axis.padded[i] != 0, empty});
+             {at.out + o * layout_.out_strides[a], at.divisor * axis.divisor[i], padded, empty});
   }
 }
 

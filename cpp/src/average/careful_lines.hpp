@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "average/sum_kernels.hpp"
+#include "average/careful_kernels.hpp"
 #include "average/sum_layout.hpp"
 #include "average/sum_outputs.hpp"
 #include "average/sum_range.hpp"
@@ -60,7 +60,7 @@ class CarefulLines {
   const SumPlan& plan_;
   const SumLayout& layout_;
   const SumRange<T>& range_;
-  const SumKernels& kernels_;
+  const CarefulKernels& kernels_;
   const std::size_t depth_;  // number of axes
   bool may_slide_ = false;   // some axis may, if the cells allow it
   BlockRange block_{};
@@ -73,8 +73,9 @@ class CarefulLines {
   std::vector<Index> source_strides_;  // elements, per axis
   std::vector<Index> slab_rows_;       // offsets of the rows of one slab of the source
   std::vector<Source> copy_;
-  // For every axis but the last: the output that is being computed, its sums, and the values that one index has in them.
-  std::vector<Index> position_, slabs_;
+  std::vector<Index> position_;  // the output of every axis that is being computed
+  // For all axes but the last: the values of one cell, and the sums of that output.
+  std::vector<Index> slabs_;
   std::vector<Sums> axis_sums_;
   std::vector<std::vector<double>> storage_;
   std::vector<double> sums_storage_, work_storage_;

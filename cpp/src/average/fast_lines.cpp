@@ -17,7 +17,7 @@ constexpr Index kBatchValues = Index{1} << 10;  // of the rows of sums of a batc
 
 template <class T>
 FastLines<T>::FastLines(const SumPlan& plan, const SumLayout& layout, const SumRange<T>& range, const SumLines& lines)
-    : layout_(layout), range_(range), lines_(lines), kernels_(line_kernels_of<T>()) {
+    : layout_(layout), range_(range), lines_(lines), kernels_(fast_kernels_of<T>()) {
   task_.rows = lines.rows.data();
   task_.divisor = plan.divisor;
   task_.last_divisor = &last_divisor_;

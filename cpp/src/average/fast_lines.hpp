@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "average/sum_lines.hpp"
 #include "average/sum_outputs.hpp"
 #include "average/sum_range.hpp"
@@ -44,7 +44,7 @@ class FastLines {
   const SumLayout& layout_;
   const SumRange<T>& range_;
   const SumLines& lines_;
-  const LineKernelsOf<T>& kernels_;
+  const FastKernelsOf<T>& kernels_;
   LineTask<T> task_{};
   Exact exact_ = nullptr;  // what sums lines, if it is not kernels_.sum_lines
   SumOutputs outputs_;

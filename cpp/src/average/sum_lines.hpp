@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "average/sum_layout.hpp"
 
 namespace halfulp {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "halfulp/sum_plan.hpp"
 
 namespace halfulp {

@@ -1,7 +1,7 @@
 // Means of whole planes that are contiguous in memory.
 #pragma once
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "average/sum_range.hpp"
 
 namespace halfulp {
@@ -30,7 +30,7 @@ class WholePlanes {
 
   const SumLayout& layout_;
   SumRange<T> range_;
-  const LineKernelsOf<T>& kernels_;
+  const FastKernelsOf<T>& kernels_;
   Index cells_ = 1, divisor_ = 1;
   bool applies_;
 };
