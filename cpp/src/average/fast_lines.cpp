@@ -46,23 +46,14 @@ bool FastLines<T>::run(const T* in, T* out, const BlockRange& range) {
 }
 
 template <class T>
-bool FastLines<T>::run_exact(Exact kernel, const T* in, T* out, const BlockRange& range) {
+bool FastLines<T>::run_changed(const T* signs, const T* in, T* out, const BlockRange& range) {
+  const auto kernel = signs == nullptr ? kernels_.exact_sizes : kernels_.exact_signed;
   if (kernel == nullptr || !lines_.apply() || layout_.lanes > 1) return false;
+  task_.signs = signs;
   exact_ = kernel;
   const bool done = run(in, out, range);
   exact_ = nullptr;
   return done;
-}
-
-template <class T>
-bool FastLines<T>::run_sizes(const T* in, T* out, const BlockRange& range) {
-  return run_exact(kernels_.exact_sizes, in, out, range);
-}
-
-template <class T>
-bool FastLines<T>::run_signed(const T* x, const T* in, T* out, const BlockRange& range) {
-  task_.signs = x;
-  return run_exact(kernels_.exact_signed, in, out, range);
 }
 
 template <class T>

@@ -22,16 +22,14 @@ class FastLines {
 
   // False if the sums are not exact: what was written is of no use.
   bool run(const T* in, T* out, const BlockRange& range);
-  // The same for sums of magnitudes, or of cells times the signs of x, which is not NaN; false for many windows too.
-  bool run_sizes(const T* in, T* out, const BlockRange& range);
-  bool run_signed(const T* x, const T* in, T* out, const BlockRange& range);
+  // The same for the magnitudes of cells; or for cells times signs, if there are some, none of them NaN. False for many
+  // windows too.
+  bool run_changed(const T* signs, const T* in, T* out, const BlockRange& range);
 
   // Outputs of the first axis that must be done again even so.
   const std::vector<Index>& unsure() const noexcept { return unsure_; }
 
  private:
-  using Exact = bool (*)(const LineTask<T>&);
-  bool run_exact(Exact kernel, const T* in, T* out, const BlockRange& range);
   bool run_bounded(const MagnitudeRange& found);
   bool run_lines(T* out, Index begin, Index end);
   bool stream_lines(T* out, Index begin, Index end);
@@ -46,7 +44,7 @@ class FastLines {
   const SumLines& lines_;
   const FastKernelsOf<T>& kernels_;
   LineTask<T> task_{};
-  Exact exact_ = nullptr;  // what sums lines, if it is not kernels_.sum_lines
+  bool (*exact_)(const LineTask<T>&) = nullptr;  // what sums lines, if it is not kernels_.sum_lines
   SumOutputs outputs_;
   RowBuffer<double> scratch_;
   std::vector<T> nothing_, positive_;

@@ -1,6 +1,8 @@
 #include "halfulp/window_sums.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "halfulp/engines.hpp"
@@ -73,37 +75,54 @@ struct PlaneRun {
   }
 };
 
-// The sums of a block, fast if that can be, else with care; or those of the magnitudes of its cells.
+// One thread's blocks: fast if that can be, else with care.
 template <class T>
-struct LinesRun {
-  const SumLines& lines;
-  FastLines<T>& fast;
-  CarefulLines<T>& careful;
-  EngineTally& tally;
-  const BlockRange& range;
+class BlockSums {
+ public:
+  BlockSums(const SumPlan& plan, const SumLayout& layout, const SumRange<T>& range, const SumLines& lines)
+      : plan_(plan), layout_(layout), range_(range), lines_(lines), fast_(plan, layout, range, lines) {}
 
-  void operator()(const T* source, T* target) const {
-    if (!lines.apply() || !fast.run(source, target, range)) {
-      tally.add(Engine::average_careful);
-      return careful.run(source, target, range);
-    }
-    tally.add(Engine::average_fast);
-    tally.add(Engine::average_careful, static_cast<Index>(fast.unsure().size()));
-    for (const Index o : fast.unsure())
-      careful.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
+  void run(const T* in, T* out, const BlockRange& block) {
+    if (!lines_.apply() || !fast_.run(in, out, block)) return run_with_care(in, out, block);
+    tally_.add(Engine::average_fast);
+    for (const Index o : fast_.unsure())
+      run_with_care(in, out, {o, o + 1, block.last_begin, block.last_end, block.lanes});
   }
+
+  // The sums of magnitudes or of cells times signs; see FastLines. False if it cannot.
+  bool run_changed(const T* signs, const T* in, T* out, const BlockRange& block) {
+    const bool done = fast_.run_changed(signs, in, out, block);
+    if (done) tally_.add(Engine::average_fast);
+    return done;
+  }
+
+ private:
+  void run_with_care(const T* in, T* out, const BlockRange& block) {
+    if (!careful_) careful_.emplace(plan_, layout_, range_);
+    tally_.add(Engine::average_careful);
+    careful_->run(in, out, block);
+  }
+
+  const SumPlan& plan_;
+  const SumLayout& layout_;
+  const SumRange<T>& range_;
+  const SumLines& lines_;
+  FastLines<T> fast_;
+  std::optional<CarefulLines<T>> careful_;
+  EngineTally tally_;
+};
+
+// What can be summed of a block.
+template <class T>
+struct BlockRun {
+  BlockSums<T>& sums;
+  const BlockRange& block;
+
+  void operator()(const T* in, T* out) const { sums.run(in, out, block); }
   // False if it cannot.
-  bool sizes(const T* source, T* target) const {
-    const bool done = fast.run_sizes(source, target, range);
-    if (done) tally.add(Engine::average_fast);
-    return done;
-  }
+  bool sizes(const T* in, T* out) const { return sums.run_changed(nullptr, in, out, block); }
   // The sums of t times the signs of x, whose magnitudes were summed; these are finite. False if it cannot.
-  bool with_signs(const T* x, const T*, const T* t, T* target) const {
-    const bool done = fast.run_signed(x, t, target, range);
-    if (done) tally.add(Engine::average_fast);
-    return done;
-  }
+  bool with_signs(const T* x, const T*, const T* t, T* out) const { return sums.run_changed(x, t, out, block); }
 };
 
 // Sums every block through what `work` does with its cells and sums.
@@ -125,10 +144,10 @@ void sum_windows_of(const SumPlan& plan, const SumLayout& layout, const T* in, T
     });
     return;
   }
-  const SumRange<T> sums(plan, layout);
+  const SumRange<T> exactness(plan, layout);
   const bool stream =
       Work::kStreams && std::max(sources, outputs) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
-  const SumLines lines(plan, layout, sums.divides(), static_cast<Index>(sizeof(T)), stream);
+  const SumLines lines(plan, layout, exactness.divides(), static_cast<Index>(sizeof(T)), stream);
   // Several lanes are summed window by window, which needs no row of sums.
   const Index block_width = lines.apply() && layout.lanes > 1 ? kPlainBlock : kBlockWidth;
   const Blocking b = blocking_of(layout, Work::kBlock, block_width);
@@ -136,10 +155,8 @@ void sum_windows_of(const SumPlan& plan, const SumLayout& layout, const T* in, T
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
-    CarefulLines<T> careful(plan, layout, sums);
-    FastLines<T> fast(plan, layout, sums, lines);
+    BlockSums<T> sums(plan, layout, exactness, lines);
     typename Work::Thread thread(work, layout);
-    EngineTally tally;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
       // Ranges of the last axis change rarely: there is much to prepare for each.
@@ -150,7 +167,7 @@ void sum_windows_of(const SumPlan& plan, const SumLayout& layout, const T* in, T
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
       thread.block(in + layout.in_offset(plane) + lane, out + layout.out_offset(plane) + lane, range,
-                   LinesRun<T>{lines, fast, careful, tally, range});
+                   BlockRun<T>{sums, range});
     }
   });
 }
