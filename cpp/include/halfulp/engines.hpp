@@ -20,8 +20,8 @@ enum class Engine : int {
   max_pullback_gather,   // cells gather their cotangents in vectors
   max_pullback_scatter,  // outputs scatter theirs one by one
   average_planes,        // a mean of a whole plane
-  average_lines,         // one pass over the source, a line at a time
-  average_blocks,        // any plan: weights, long windows, exponents that range far
+  average_fast,          // one pass over the source, a line at a time
+  average_careful,       // any plan: weights, strided rows, many rows, exponents that range far
   smooth_block,          // rows of windows in vectors
   smooth_window,         // one output at a time, in two doubles
   conv_gather,           // output and input products as matrix products

@@ -24,7 +24,11 @@ struct SumRun {
   Index begin, end;
   Index divisor;
   bool empty;
+  bool padded;  // some of them have a padded zero
 };
+
+// Divisors below that, and the remainders of quotients by them, are exact in a double.
+inline constexpr Index kLargestDivisor = Index{1} << 50;
 
 struct SumAxis {
   Index sources = 1;
@@ -34,10 +38,9 @@ struct SumAxis {
   std::vector<double> weights;        // per source, integers; empty: all are 1
   std::vector<Index> divisor = {1};   // per output, a factor
   std::vector<std::uint8_t> padded = {0};  // per output: a padded zero is among the terms
-  std::vector<Index> padded_outputs;       // those outputs, in order
-  // Along a row: the sources may lie outside [0, sources), in a margin of zeros, so that all windows are alike.
-  Index margin_before = 0, margin_after = 0;
-  std::vector<SumSegment> segments;  // the outputs in vectorisable pieces
+  // The outputs in vectorisable pieces. Their sources may lie outside [0, sources), in a margin of zeros, so that all
+  // windows are alike.
+  std::vector<SumSegment> segments;
   std::vector<SumRun> runs;
 
   Index outputs() const noexcept { return static_cast<Index>(first.size()); }

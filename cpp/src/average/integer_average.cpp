@@ -1,175 +1,22 @@
 #include "halfulp/integer_average.hpp"
 
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 
-#include "halfulp/error.hpp"
-#include "exact/exact_sum.hpp"
+#include "average/axis_windows.hpp"
 #include "average/integer_kernels.hpp"
-#include "halfulp/interrupt.hpp"
-#include "halfulp/engines.hpp"
-#include "halfulp/parallel.hpp"
-#include "exact/round.hpp"
-#include "average/line_windows.hpp"
+#include "average/integer_rounding.hpp"
 #include "base/stream_kernels.hpp"
+#include "halfulp/engines.hpp"
+#include "halfulp/error.hpp"
+#include "halfulp/interrupt.hpp"
+#include "halfulp/parallel.hpp"
 
 namespace halfulp {
 namespace {
 
 constexpr Index kChunk = 8192;  // outputs of a row that are done at once
-
-// The limits of an integer type as magnitudes: values lie in [-below, above].
-struct Limits {
-  std::uint64_t below, above;
-};
-
-template <class T>
-constexpr Limits limits_of() {
-  if constexpr (std::is_same_v<T, Bool>) {
-    return {0, 1};
-  } else {
-    return {std::is_signed_v<T> ? static_cast<std::uint64_t>(std::numeric_limits<T>::max()) + 1 : 0,
-            static_cast<std::uint64_t>(std::numeric_limits<T>::max())};
-  }
-}
-
-// A sum as high * 2^32 + low, 0 <= low < 2^32.
-struct SplitSum {
-  Index high;
-  std::uint64_t low;
-};
-
-inline SplitSum normalised(Index high, Index low) {
-  return {high + (low >> 32), static_cast<std::uint64_t>(low) & 0xffffffffu};
-}
-
-// An unsigned number of 96 bits over one of 63: quotient and remainder. The quotient has 96 bits too.
-struct Division {
-  std::uint64_t high, low;  // quotient = high * 2^32 + low
-  std::uint64_t remainder;
-};
-
-inline Division divide(std::uint64_t high, std::uint64_t low, std::uint64_t divisor) {
-  if (divisor >> 31 == 0) {
-    const std::uint64_t rest = ((high % divisor) << 32) | low;
-    return {high / divisor, rest / divisor, rest % divisor};
-  }
-  std::uint64_t quotient = 0, remainder = high % divisor;
-  for (int bit = 31; bit >= 0; --bit) {
-    remainder = (remainder << 1) | ((low >> bit) & 1);
-    quotient <<= 1;
-    if (remainder >= divisor) {
-      remainder -= divisor;
-      quotient |= 1;
-    }
-  }
-  return {high / divisor, quotient, remainder};
-}
-
-// The sum over a divisor to nearest even; false if it does not fit.
-template <class T>
-bool round_to_integer(SplitSum sum, Index divisor, T& out) {
-  const bool below = sum.high < 0;
-  std::uint64_t high = static_cast<std::uint64_t>(sum.high), low = sum.low;
-  if (below) {  // the magnitude, in two's complement of 96 bits
-    low = (~low + 1) & 0xffffffffu;
-    high = ~high + (low == 0 ? 1 : 0);
-  }
-  const std::uint64_t d = magnitude_of(divisor);
-  Division q = divide(high, low, d);
-  const bool up = q.remainder > d - q.remainder || (q.remainder == d - q.remainder && (q.low & 1) != 0);
-  if (up && q.remainder != 0) {
-    q.low += 1;
-    q.high += q.low >> 32;
-    q.low &= 0xffffffffu;
-  }
-  const bool negative = below != (divisor < 0);
-  constexpr Limits limits = limits_of<T>();
-  if (q.high >> 32 != 0) return false;
-  const std::uint64_t magnitude = (q.high << 32) | q.low;
-  if (magnitude > (negative ? limits.below : limits.above)) return false;
-  const std::uint64_t value = negative ? ~magnitude + 1 : magnitude;
-  if constexpr (std::is_same_v<T, Bool>) out = {static_cast<std::uint8_t>(value)};
-  else out = static_cast<T>(value);
-  return true;
-}
-
-template <class T>
-T round_to_float(SplitSum sum, Index divisor) {
-  ExactSums<double>::terms exact;
-  exact.add(static_cast<double>(sum.high >> 32) * 0x1p64);
-  exact.add(static_cast<double>(sum.high & 0xffffffff) * 0x1p32);
-  exact.add(static_cast<double>(sum.low));
-  exact.add(0.0);
-  return exact.round_quotient<T>(divisor);
-}
-
-template <class T>
-constexpr bool is_float_type = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_same_v<T, float> ||
-                               std::is_same_v<T, double>;
-
-// The quotient of a sum that is no small integer, as a float. The sum is exactly that of two doubles; the quotient of
-// the larger one, corrected by the remainder and the smaller one, nearly always shows how the exact one is rounded.
-template <class T>
-T round_large(SplitSum sum, Index divisor) {
-  constexpr Index exact = Index{1} << 52;
-  if (sum.high < exact && sum.high > -exact && divisor < exact && divisor > -exact) {
-    const double d = static_cast<double>(divisor);
-    const TwoDoubles s = two_sum(static_cast<double>(sum.high) * 0x1p32, static_cast<double>(sum.low));
-    const double q = s.high / d, c = (std::fma(-q, d, s.high) + s.low) / d, error = std::fabs(c) * 0x1p-50;
-    double from = q + (c - error), to = q + (c + error);
-    if constexpr (std::is_same_v<T, double>) {
-      if (from == to) return from;
-    } else {  // the ends themselves were rounded
-      constexpr double infinity = std::numeric_limits<double>::infinity();
-      from = std::nextafter(from, -infinity);
-      to = std::nextafter(to, infinity);
-      if (same_rounding<T>(from, to)) return round_to<T>(from);
-    }
-  }
-  return round_to_float<T>(sum, divisor);
-}
-
-// Sums of any size to any type. Returns the first place whose value does not fit, or -1.
-template <class T>
-Index finish(const Index* high, const Index* low, Index divisor, T* out, Index n) {
-  Index wrong = -1;
-  // As the mean of integers in integer_kernels.cpp, with the limits of T on top.
-  constexpr Index small = Index{1} << 51;
-  const bool quick = divisor > -(Index{1} << 26) && divisor < (Index{1} << 26);
-  const double d = static_cast<double>(divisor);
-  for (Index i = 0; i < n; ++i) {
-    const SplitSum sum = high == nullptr ? SplitSum{low[i] >> 32, static_cast<std::uint64_t>(low[i]) & 0xffffffffu}
-                                         : normalised(high[i], low[i]);
-    const bool fits = quick && sum.high < (small >> 32) && sum.high >= -(small >> 32);
-    const double value = static_cast<double>(sum.high) * 0x1p32 + static_cast<double>(sum.low);
-    if constexpr (is_float_type<T>) {
-      if (fits && value != 0) out[i] = round_to<T>(value / d);
-      else if (sum.high == 0 && sum.low == 0) out[i] = round_to<T>(0.0);
-      else out[i] = round_large<T>(sum, divisor);
-    } else {
-      bool good;
-      if (fits && sizeof(T) < 8) {
-        constexpr double magic = 0x1.8p52;
-        const double q = (value / d + magic) - magic;
-        constexpr Limits limits = limits_of<T>();
-        good = q >= -static_cast<double>(limits.below) && q <= static_cast<double>(limits.above);
-        const Index whole = good ? static_cast<Index>(q) : 0;
-        if constexpr (std::is_same_v<T, Bool>) out[i] = {static_cast<std::uint8_t>(whole)};
-        else out[i] = static_cast<T>(whole);
-      } else {
-        T rounded{};
-        good = round_to_integer<T>(sum, divisor, rounded);
-        out[i] = rounded;
-      }
-      if (!good && wrong < 0) wrong = i;
-    }
-  }
-  return wrong;
-}
 
 // The position of an integer type in the tables of the kernels; those of 64 bits have pairs only.
 constexpr int kNarrowTypes = 6;
@@ -205,8 +52,8 @@ struct Chunk {
 
 struct Problem {
   std::vector<Chunk> chunks;
-  std::vector<LineWindows> outer;
-  LineWindows row;
+  std::vector<AxisWindows> outer;
+  AxisWindows row;
   Index inner = 1;  // neighbours of the row's items that are pooled side by side
   const char* in;
   char* out;
@@ -222,8 +69,8 @@ struct Problem {
 
 // The scratch of one thread.
 struct Scratch {
-  std::vector<char> gathered, sums, windows, finished;
-  std::vector<Index> high, low, high_windows, low_windows;
+  std::vector<char> gathered, sums, windows, high_windows, finished;
+  std::vector<Index> wide;
   std::vector<const void*> rows;
   OuterWindow window;
 };
@@ -265,7 +112,7 @@ class Worker {
   // does not fit, or -1.
   Index run(Index flat, const Chunk& chunk) {
     outer_window(p_.outer, flat, s_.window);
-    const LineWindows& row = p_.row;
+    const AxisWindows& row = p_.row;
     const Index begin = chunk.begin, end = chunk.end;
     first_ = chunk.low;
     const Index cells = std::max<Index>(0, chunk.high - chunk.low);
@@ -306,12 +153,10 @@ class Worker {
 
   Index compute(const Chunk& chunk, Index cells, char* target) {
     gather(cells);
-    const Index begin = chunk.begin, end = chunk.end;
-    const Index items = (end - begin) * p_.inner, count = static_cast<Index>(s_.rows.size());
-    const LineWindows& row = p_.row;
+    const Index begin = chunk.begin, end = chunk.end, count = static_cast<Index>(s_.rows.size());
     const Run& run = chunk.runs.front();
     if (p_.contained && p_.in_type == p_.out_type && p_.inner == 1 && chunk.runs.size() == 1 &&
-        run.taps == 2 && row.step == 1 && run.stride == 2 && (count == 1 || count == 2 || count == 4) &&
+        run.taps == 2 && p_.row.step == 1 && run.stride == 2 && (count == 1 || count == 2 || count == 4) &&
         chunk.shares.size() == 1 && s_.window.counted * chunk.shares.front().counted == 2 * count) {
       select_integer_kernels().pairs[position_of(p_.in_type)](s_.rows.data(), count, target, end - begin, p_.stream,
                                                                 p_.chunks.size() == 1 ? p_.next : 0);
@@ -320,18 +165,7 @@ class Worker {
     if (p_.rows == nullptr) return compute_wide(chunk, cells, target);
     grow(s_.sums, cells * p_.inner * p_.sum_bytes);
     p_.rows->accumulate(s_.rows.data(), count, s_.sums.data(), cells * p_.inner);
-    const char* sums = s_.sums.data();
-    if (!row.plain) {
-      grow(s_.windows, items * p_.sum_bytes);
-      for (const Run& part : chunk.runs) {
-        const Index n = part.end - part.begin;
-        char* to = s_.windows.data() + (part.begin - begin) * p_.inner * p_.sum_bytes;
-        const char* from = sums + (part.first - first_) * p_.inner * p_.sum_bytes;
-        if (part.taps == 0) std::memset(to, 0, static_cast<std::size_t>(n * p_.inner * p_.sum_bytes));
-        else p_.rows->windows(from, part.stride, row.step, part.taps, p_.inner, to, n);
-      }
-      sums = s_.windows.data();
-    }
+    const char* const sums = sum_windows(chunk, s_.sums.data(), p_.sum_bytes, p_.rows->windows, s_.windows);
     return divide(chunk, [&](Index o, Index n, Index divisor) {
       const char* from = sums + (o - begin) * p_.inner * p_.sum_bytes;
       char* to = target + (o - begin) * p_.inner * out_item_;
@@ -342,50 +176,50 @@ class Worker {
         if (p_.out_type == DType::f64)
           return p_.rows->mean_double(from, divisor, reinterpret_cast<double*>(to), n), Index{-1};
       }
-      grow(s_.low, n);
-      p_.rows->widen(from, s_.low.data(), n);
+      grow(s_.wide, n);
+      p_.rows->widen(from, s_.wide.data(), n);
       return visit(p_.out_type, [&]<class T>(T) {
-        return finish<T>(nullptr, s_.low.data(), divisor, reinterpret_cast<T*>(to), n);
+        return round_means<T>(nullptr, s_.wide.data(), divisor, reinterpret_cast<T*>(to), n);
       });
     });
   }
 
   // 64-bit integers: the two halves of the sums apart.
   Index compute_wide(const Chunk& chunk, Index cells, char* target) {
-    const LineWindows& row = p_.row;
-    const Index begin = chunk.begin, end = chunk.end;
-    const Index items = (end - begin) * p_.inner;
-    grow(s_.high, cells * p_.inner);
-    grow(s_.low, cells * p_.inner);
-    select_integer_kernels().split(s_.rows.data(), static_cast<Index>(s_.rows.size()), p_.in_type == DType::i64,
-                                   s_.high.data(), s_.low.data(), cells * p_.inner);
-    const Index *high = s_.high.data(), *low = s_.low.data();
-    if (!row.plain) {
-      grow(s_.high_windows, items);
-      grow(s_.low_windows, items);
-      const auto windows = select_integer_kernels().rows[2][2].windows;
-      for (const Run& part : chunk.runs) {
-        const Index n = part.end - part.begin, from = (part.first - first_) * p_.inner;
-        Index* highs = s_.high_windows.data() + (part.begin - begin) * p_.inner;
-        Index* lows = s_.low_windows.data() + (part.begin - begin) * p_.inner;
-        if (part.taps == 0) {
-          std::fill_n(highs, n * p_.inner, Index{0});
-          std::fill_n(lows, n * p_.inner, Index{0});
-        } else {
-          windows(high + from, part.stride, row.step, part.taps, p_.inner, highs, n);
-          windows(low + from, part.stride, row.step, part.taps, p_.inner, lows, n);
-        }
-      }
-      high = s_.high_windows.data();
-      low = s_.low_windows.data();
-    }
+    constexpr Index kBytes = static_cast<Index>(sizeof(Index));
+    const Index items = cells * p_.inner;
+    grow(s_.sums, 2 * items * kBytes);
+    auto* const parts = reinterpret_cast<Index*>(s_.sums.data());
+    select_integer_kernels().split(s_.rows.data(), static_cast<Index>(s_.rows.size()), p_.in_type == DType::i64, parts,
+                                   parts + items, items);
+    const auto windows = select_integer_kernels().rows[2][2].windows;
+    const auto part_of = [&](const Index* part, std::vector<char>& to) {
+      return reinterpret_cast<const Index*>(
+          sum_windows(chunk, reinterpret_cast<const char*>(part), kBytes, windows, to));
+    };
+    const Index *const high = part_of(parts, s_.high_windows), *const low = part_of(parts + items, s_.windows);
     return divide(chunk, [&](Index o, Index n, Index divisor) {
-      const Index from = (o - begin) * p_.inner;
+      const Index from = (o - chunk.begin) * p_.inner;
       char* to = target + from * out_item_;
       return visit(p_.out_type, [&]<class T>(T) {
-        return finish<T>(high + from, low + from, divisor, reinterpret_cast<T*>(to), n);
+        return round_means<T>(high + from, low + from, divisor, reinterpret_cast<T*>(to), n);
       });
     });
+  }
+
+  // Sums of cells, of `bytes` each, along the row: those of the chunk's windows.
+  const char* sum_windows(const Chunk& chunk, const char* sums, Index bytes, decltype(IntegerRows::windows) windows,
+                          std::vector<char>& to) const {
+    if (p_.row.plain) return sums;
+    const Index item = p_.inner * bytes;
+    grow(to, (chunk.end - chunk.begin) * item);
+    for (const Run& part : chunk.runs) {
+      const Index n = part.end - part.begin;
+      char* const out = to.data() + (part.begin - chunk.begin) * item;
+      if (part.taps == 0) std::memset(out, 0, static_cast<std::size_t>(n * item));
+      else windows(sums + (part.first - first_) * item, part.stride, p_.row.step, part.taps, p_.inner, out, n);
+    }
+    return to.data();
   }
 
   // Calls f(output, items, divisor) on runs of outputs with the same divisor; the first place that does not fit.
@@ -406,9 +240,9 @@ class Worker {
   Scratch s_;
 };
 
-// The lines as outer ones, a row, and items side by side within the row.
-void arrange(Problem& p, std::vector<LineWindows> lines, Index item, Index out_item) {
-  const auto contiguous = [&](const LineWindows& line) {
+// The axes as outer ones, a row, and items side by side within the row.
+void arrange(Problem& p, std::vector<AxisWindows> lines, Index item, Index out_item) {
+  const auto contiguous = [&](const AxisWindows& line) {
     return line.in_stride == item && line.out_stride == out_item;
   };
   if (lines.size() >= 2 && lines.back().plain && contiguous(lines.back()) && lines.back().size <= 64 &&
@@ -440,7 +274,7 @@ void choose_sums(Problem& p, Index cells) {
   p.quick = cells < (Index{1} << 26) && cells < Index{1} << (51 - bits);
 }
 
-Chunk chunk_of(const LineWindows& row, Index begin, Index end) {
+Chunk chunk_of(const AxisWindows& row, Index begin, Index end) {
   Chunk chunk{begin, end, row.plain ? begin : row.size, row.plain ? end : 0, {}, {}};
   for (Index o = begin; o < end && !row.plain; ++o) {
     if (row.count_of(o) == 0) continue;
@@ -486,9 +320,9 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
   if (out.count() == 0) return -1;
   count_engine(Engine::average_integers);
   Problem p;
-  std::vector<LineWindows> lines = lines_of(axes, count_include_pad, in, out);
+  std::vector<AxisWindows> lines = merged_windows(axes, count_include_pad, in, out);
   Index cells = 1, real = 1;
-  for (const LineWindows& line : lines) {
+  for (const AxisWindows& line : lines) {
     const Index widest = std::max<Index>(1, line.widest()), most = std::max<Index>(1, line.most());
     if (cells > (Index{1} << 62) / widest || real >= (Index{1} << 31) / most)
       throw Error(ErrorKind::shape, name, "a window of 2**31 integers or more", "the sum must fit its parts", "I7");
@@ -506,7 +340,7 @@ Index average_integers(const std::string& name, std::span<const Axis> axes, bool
   choose_sums(p, cells);
   if (divisor <= -(Index{1} << 26) || divisor >= (Index{1} << 26)) p.quick = false;
   Index outer = 1;
-  for (const LineWindows& line : p.outer) outer *= line.outputs;
+  for (const AxisWindows& line : p.outer) outer *= line.outputs;
   for (Index o = 0; o < p.row.outputs; o += kChunk)
     p.chunks.push_back(chunk_of(p.row, o, std::min(o + kChunk, p.row.outputs)));
   const Index chunks = static_cast<Index>(p.chunks.size());

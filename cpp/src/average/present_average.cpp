@@ -10,7 +10,7 @@
 #include "average/present_kernels.hpp"
 #include "exact/quotients.hpp"
 #include "exact/round.hpp"
-#include "average/line_windows.hpp"
+#include "average/axis_windows.hpp"
 #include "base/stream_kernels.hpp"
 
 namespace halfulp {
@@ -57,9 +57,9 @@ T mean_of(std::span<const double> cells, bool padded, Index divisor) {
 
 // The windows of one output row after the other.
 template <class F>
-void for_rows(const std::vector<LineWindows>& outer, Index work, F f) {
+void for_rows(const std::vector<AxisWindows>& outer, Index work, F f) {
   Index count = 1;
-  for (const LineWindows& line : outer) count *= line.outputs;
+  for (const AxisWindows& line : outer) count *= line.outputs;
   parallel_for(count, std::max<Index>(1, (Index{1} << 14) / std::max<Index>(1, work)), [&](Index begin, Index end) {
     OuterWindow window;
     std::vector<double> cells, tangents;
@@ -80,12 +80,12 @@ struct WindowCount {
   }
 };
 
-WindowCount count_of(const OuterWindow& window, const LineWindows& row, Index o) {
+WindowCount count_of(const OuterWindow& window, const AxisWindows& row, Index o) {
   return {static_cast<Index>(window.rows.size()) * row.count_of(o), window.counted * row.counted_of(o)};
 }
 
 // The byte offset, in an array like `y` of other strides, of the outputs of the outer lines.
-Index offset_in(const ArrayView& view, const std::vector<LineWindows>& outer, Index flat) {
+Index offset_in(const ArrayView& view, const std::vector<AxisWindows>& outer, Index flat) {
   Index offset = 0;
   for (std::size_t i = outer.size(); i-- > 0;) {
     offset += (flat % outer[i].outputs) * view.strides[static_cast<int>(i)];
@@ -97,7 +97,7 @@ Index offset_in(const ArrayView& view, const std::vector<LineWindows>& outer, In
 template <class T>
 void complete(const Rows& lines, Counting counting, const ArrayView& x, const ArrayView& y, const Rows* along,
               const ArrayView* t, const ArrayView* dy) {
-  const LineWindows& row = lines.row;
+  const AxisWindows& row = lines.row;
   for_rows(lines.outer, row.outputs, [&](const OuterWindow& window, Index flat, auto& cells, auto& tangents) {
     char* out = y.data + window.out_offset;
     OuterWindow other;
@@ -153,7 +153,7 @@ bool average_present_pairs(std::span<const Axis> axes, Counting counting, const 
   }
   if (axes.back().kernel != 2 || axes.back().stride != 2 || (cells != 2 && cells != 4 && cells != 8)) return false;
   const Rows lines = rows_of(axes, counting.include_pad, x, y);
-  const LineWindows& row = lines.row;
+  const AxisWindows& row = lines.row;
   if (row.in_stride != 4 || row.out_stride != 4) return false;
   count_engine(Engine::average_present);
   const bool sum = counting.divisor == 1, streams = x.count() * 4 >= kStreamBytes;
@@ -213,7 +213,7 @@ std::vector<Index> present_divisors(std::span<const Axis> axes, Counting countin
   std::vector<Index> divisors(static_cast<std::size_t>(outputs.count()));
   if (divisors.empty()) return divisors;
   const Rows lines = rows_of(axes, counting.include_pad, x, outputs);
-  const LineWindows& row = lines.row;
+  const AxisWindows& row = lines.row;
   visit_float(x.dtype, [&]<class T>(T) {
     for_rows(lines.outer, row.outputs, [&](const OuterWindow& window, Index flat, auto&, auto&) {
       for (Index o = 0; o < row.outputs; ++o) {

@@ -10,8 +10,6 @@
 namespace halfulp {
 namespace {
 
-constexpr Index kLargestDivisor = Index{1} << 50;
-
 // The sources of every output when windows may reach into a margin.
 struct Reach {
   std::vector<Index> first, count;
@@ -34,13 +32,6 @@ void add_segments(SumAxis& axis, const Reach& reach, Index period) {
       o += length * period;
     }
   }
-  for (Index o = 0; o < n; ++o) {
-    const auto i = static_cast<std::size_t>(o);
-    if (reach.count[i] == 0) continue;
-    axis.margin_before = std::max(axis.margin_before, -reach.first[i]);
-    axis.margin_after =
-        std::max(axis.margin_after, reach.first[i] + (reach.count[i] - 1) * axis.step + 1 - axis.sources);
-  }
 }
 
 // A margin pays where it is small beside the row.
@@ -49,11 +40,12 @@ bool margin_pays(const Axis& axis) { return !axis.adaptive && axis.extent() <= a
 void add_runs(SumAxis& axis) {
   for (Index o = 0; o < axis.outputs(); ++o) {
     const auto i = static_cast<std::size_t>(o);
-    const SumRun run{o, o + 1, axis.divisor[i], axis.count[i] == 0};
+    const SumRun run{o, o + 1, axis.divisor[i], axis.count[i] == 0, axis.padded[i] != 0};
     if (!axis.runs.empty()) {
       SumRun& last = axis.runs.back();
       if (last.divisor == run.divisor && last.empty == run.empty) {
         last.end = run.end;
+        last.padded = last.padded || run.padded;
         continue;
       }
     }
@@ -81,7 +73,6 @@ SumAxis forward_axis(const Axis& axis, bool count_include_pad) {
     result.first[i] = real == 0 ? 0 : axis.start(o) + axis.first_real(o) * result.step;
     result.divisor[i] = counted_cells(axis, o, count_include_pad);
     result.padded[i] = result.divisor[i] > real;
-    if (result.padded[i] != 0) result.padded_outputs.push_back(o);
   }
   Reach reach{result.first, result.count};
   if (margin_pays(axis) && axis.before <= axis.size + 16) {

@@ -6,8 +6,9 @@
 #include <cstdlib>
 #include <type_traits>
 
+#include "exact/exact_sum.hpp"
 #include "exact/round.hpp"
-#include "average/window_layout.hpp"
+#include "average/sum_layout.hpp"
 
 namespace halfulp {
 
@@ -15,7 +16,7 @@ namespace halfulp {
 template <class T>
 class SumRange {
  public:
-  SumRange(const SumPlan& plan, const WindowLayout& layout) {
+  SumRange(const SumPlan& plan, const SumLayout& layout) {
     double divisor = plan.divisor == 0 ? 1.0 : static_cast<double>(plan.divisor);
     for (const SumAxis* axis : layout.axes) {
       terms_log2_ += std::log2(static_cast<double>(axis->largest_count() + 1) * axis->largest_weight());
@@ -81,5 +82,14 @@ class SumRange {
   double divisor_log2_ = 0.0;  // log2 of a bound on the divisor
   bool divides_ = false;
 };
+
+// The quotient of an exact sum in two parts, rounded once.
+template <class T>
+T exact_quotient(double sum, double low, Index divisor) {
+  typename ExactSums<T>::terms exact;
+  exact.add(sum);
+  if (low != 0.0) exact.add(low);
+  return exact.template round_quotient<T>(divisor);
+}
 
 }  // namespace halfulp

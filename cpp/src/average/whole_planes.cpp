@@ -1,13 +1,14 @@
 #include "average/whole_planes.hpp"
 
+#include "average/careful_kernels.hpp"
 #include "exact/exact_sum.hpp"
 #include "halfulp/interrupt.hpp"
 
 namespace halfulp {
 
 template <class T>
-WholePlanes<T>::WholePlanes(const SumPlan& plan, const WindowLayout& layout)
-    : layout_(layout), range_(plan, layout), kernels_(line_kernels_of<T>()), applies_(suits(plan)) {
+WholePlanes<T>::WholePlanes(const SumPlan& plan, const SumLayout& layout)
+    : layout_(layout), range_(plan, layout), kernels_(fast_kernels_of<T>()), applies_(suits(plan)) {
   if (!applies_) return;
   for (const SumAxis* axis : layout.axes) {
     cells_ *= axis->sources;
@@ -62,8 +63,8 @@ template <class T>
 bool WholePlanes<T>::quotient(double sum, double low, T& result) const {
   if constexpr (std::is_same_v<T, double>) {
     std::int32_t undecided = 0;
-    return select_sum_kernels().finish_f64[0]({&sum, &low, nullptr}, 1, sum_divisor(divisor_), &result, &undecided) ==
-           0;
+    const auto finish = select_careful_kernels().finish_f64[0];
+    return finish({&sum, &low, nullptr}, 1, sum_divisor(divisor_), &result, &undecided) == 0;
   } else {
     result = round_to<T>(sum / static_cast<double>(divisor_));
     return true;

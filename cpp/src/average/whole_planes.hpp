@@ -1,7 +1,7 @@
 // Means of whole planes that are contiguous in memory.
 #pragma once
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "average/sum_range.hpp"
 
 namespace halfulp {
@@ -9,7 +9,7 @@ namespace halfulp {
 template <class T>
 class WholePlanes {
  public:
-  WholePlanes(const SumPlan& plan, const WindowLayout& layout);
+  WholePlanes(const SumPlan& plan, const SumLayout& layout);
 
   bool applies() const noexcept { return applies_; }
 
@@ -28,9 +28,9 @@ class WholePlanes {
   template <bool Sizes>
   T exact_mean(const T* x) const;
 
-  const WindowLayout& layout_;
+  const SumLayout& layout_;
   SumRange<T> range_;
-  const LineKernelsOf<T>& kernels_;
+  const FastKernelsOf<T>& kernels_;
   Index cells_ = 1, divisor_ = 1;
   bool applies_;
 };

@@ -1,17 +1,19 @@
 #include "halfulp/window_sums.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "halfulp/engines.hpp"
 #include "halfulp/interrupt.hpp"
 #include "halfulp/parallel.hpp"
 #include "base/stream_kernels.hpp"
-#include "average/signed_blocks.hpp"
+#include "average/blocks.hpp"
+#include "average/careful_lines.hpp"
+#include "average/fast_lines.hpp"
+#include "average/sum_layout.hpp"
 #include "average/whole_planes.hpp"
-#include "average/window_block.hpp"
-#include "average/window_layout.hpp"
-#include "average/window_lines.hpp"
 
 namespace halfulp {
 namespace {
@@ -28,7 +30,7 @@ struct Blocking {
   Index sources;                  // of one block, roughly
 };
 
-Blocking blocking_of(const WindowLayout& layout, Index block_sources, Index block_width) {
+Blocking blocking_of(const SumLayout& layout, Index block_sources, Index block_width) {
   const SumAxis& first = *layout.axes.front();
   const SumAxis& last = *layout.axes.back();
   const Index outputs = std::max<Index>(1, first.outputs());
@@ -73,42 +75,59 @@ struct PlaneRun {
   }
 };
 
-// The sums of a block, by lines if they can, or those of the magnitudes of its cells.
+// One thread's blocks: fast if that can be, else with care.
 template <class T>
-struct LinesRun {
-  const WindowLines<T>& lines;
-  LineWorker<T>& worker;
-  WindowBlock<T>& block;
-  EngineTally& tally;
-  const BlockRange& range;
+class BlockSums {
+ public:
+  BlockSums(const SumPlan& plan, const SumLayout& layout, const SumRange<T>& range, const SumLines& lines)
+      : plan_(plan), layout_(layout), range_(range), lines_(lines), fast_(plan, layout, range, lines) {}
 
-  void operator()(const T* source, T* target) const {
-    if (!lines.applies() || !worker.run(source, target, range)) {
-      tally.add(Engine::average_blocks);
-      return block.run(source, target, range);
-    }
-    tally.add(Engine::average_lines);
-    tally.add(Engine::average_blocks, static_cast<Index>(worker.unsure().size()));
-    for (const Index o : worker.unsure())
-      block.run(source, target, {o, o + 1, range.last_begin, range.last_end, range.lanes});
+  void run(const T* in, T* out, const BlockRange& block) {
+    if (!lines_.apply() || !fast_.run(in, out, block)) return run_with_care(in, out, block);
+    tally_.add(Engine::average_fast);
+    for (const Index o : fast_.unsure())
+      run_with_care(in, out, {o, o + 1, block.last_begin, block.last_end, block.lanes});
   }
+
+  // The sums of magnitudes or of cells times signs; see FastLines. False if it cannot.
+  bool run_changed(const T* signs, const T* in, T* out, const BlockRange& block) {
+    const bool done = fast_.run_changed(signs, in, out, block);
+    if (done) tally_.add(Engine::average_fast);
+    return done;
+  }
+
+ private:
+  void run_with_care(const T* in, T* out, const BlockRange& block) {
+    if (!careful_) careful_.emplace(plan_, layout_, range_);
+    tally_.add(Engine::average_careful);
+    careful_->run(in, out, block);
+  }
+
+  const SumPlan& plan_;
+  const SumLayout& layout_;
+  const SumRange<T>& range_;
+  const SumLines& lines_;
+  FastLines<T> fast_;
+  std::optional<CarefulLines<T>> careful_;
+  EngineTally tally_;
+};
+
+// What can be summed of a block.
+template <class T>
+struct BlockRun {
+  BlockSums<T>& sums;
+  const BlockRange& block;
+
+  void operator()(const T* in, T* out) const { sums.run(in, out, block); }
   // False if it cannot.
-  bool sizes(const T* source, T* target) const {
-    const bool done = worker.run_sizes(source, target, range);
-    if (done) tally.add(Engine::average_lines);
-    return done;
-  }
+  bool sizes(const T* in, T* out) const { return sums.run_changed(nullptr, in, out, block); }
   // The sums of t times the signs of x, whose magnitudes were summed; these are finite. False if it cannot.
-  bool with_signs(const T* x, const T*, const T* t, T* target) const {
-    const bool done = worker.run_signed(x, t, target, range);
-    if (done) tally.add(Engine::average_lines);
-    return done;
-  }
+  bool with_signs(const T* x, const T*, const T* t, T* out) const { return sums.run_changed(x, t, out, block); }
 };
 
 // Sums every block through what `work` does with its cells and sums.
 template <class T, class Work>
-void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in, T* out, const Work& work) {
+void sum_windows_of(const SumPlan& plan, const SumLayout& layout, const T* in, T* out, const Work& work) {
   Index sources = layout.planes * layout.lanes, outputs = sources;
   for (const SumAxis* axis : layout.axes) {
     sources *= axis->sources;
@@ -125,20 +144,19 @@ void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in
     });
     return;
   }
+  const SumRange<T> exactness(plan, layout);
   const bool stream =
       Work::kStreams && std::max(sources, outputs) * static_cast<Index>(sizeof(T)) >= kStreamBytes;
-  const WindowLines<T> lines(plan, layout, stream);
+  const SumLines lines(plan, layout, exactness.divides(), static_cast<Index>(sizeof(T)), stream);
   // Several lanes are summed window by window, which needs no row of sums.
-  const Index block_width = lines.applies() && layout.lanes > 1 ? kPlainBlock : kBlockWidth;
+  const Index block_width = lines.apply() && layout.lanes > 1 ? kPlainBlock : kBlockWidth;
   const Blocking b = blocking_of(layout, Work::kBlock, block_width);
   const Index blocks = b.first_count * b.last_count, groups = layout.planes * b.lane_count;
   const Index first_outputs = layout.axes.front()->outputs(), last_outputs = layout.axes.back()->outputs();
   const Index grain = std::max<Index>(1, kThreadSources / b.sources);
   parallel_for(groups * blocks, grain, [&](Index begin, Index end) {
-    WindowBlock<T> block(plan, layout);
-    LineWorker<T> worker(lines);
+    BlockSums<T> sums(plan, layout, exactness, lines);
     typename Work::Thread thread(work, layout);
-    EngineTally tally;
     for (Index item = begin; item < end; ++item) {
       poll_interrupts();
       // Ranges of the last axis change rarely: there is much to prepare for each.
@@ -149,7 +167,7 @@ void sum_windows_of(const SumPlan& plan, const WindowLayout& layout, const T* in
                              last * b.last_step, std::min((last + 1) * b.last_step, last_outputs),
                              std::min(b.lane_step, layout.lanes - lane)};
       thread.block(in + layout.in_offset(plane) + lane, out + layout.out_offset(plane) + lane, range,
-                   LinesRun<T>{lines, worker, block, tally, range});
+                   BlockRun<T>{sums, range});
     }
   });
 }
@@ -162,7 +180,7 @@ SignBits sign_bits(std::uint8_t* signs, Index cells) { return {signs, signs + bi
 // Sums of magnitudes, with their signs or tangents.
 template <class T>
 void sum_magnitudes_of(const SumPlan& plan, const ArrayView& x, const ArrayView& out, MagnitudeBlocks<T> work) {
-  const WindowLayout layout = window_layout(plan, x, out);
+  const SumLayout layout = sum_layout(plan, x, out);
   work.x = x.as<const T>();
   work.out = out.as<const T>();
   work.cells = x.count();
@@ -176,7 +194,7 @@ void sum_magnitudes_of(const SumPlan& plan, const ArrayView& x, const ArrayView&
 template <class T>
 void sum_signed_of(const SumPlan& plan, std::uint8_t* signs, const ArrayView& g, const ArrayView& dx) {
   const Index bytes = dx.count() * static_cast<Index>(sizeof(T));
-  const WindowLayout layout = window_layout(plan, g, dx);
+  const SumLayout layout = sum_layout(plan, g, dx);
   Index cells = 1;
   for (const SumAxis& axis : plan.axes) cells *= axis.outputs();
   const SignedBlocks<T> work{plan, sign_bits(signs, dx.count()), dx.as<T>(), cells, bytes >= kStreamBytes};
@@ -196,7 +214,7 @@ void sum_windows(const SumPlan& plan, const ArrayView& in, const ArrayView& out)
   if (out.count() == 0) return;
   visit_float(in.dtype, [&](auto type) {
     using T = decltype(type);
-    sum_windows_of(plan, window_layout(plan, in, out), in.as<const T>(), out.as<T>(), PlainBlocks<T>());
+    sum_windows_of(plan, sum_layout(plan, in, out), in.as<const T>(), out.as<T>(), PlainBlocks<T>());
   });
 }
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "average/line_windows.hpp"
+#include "average/axis_windows.hpp"
 #include "exact/quotients.hpp"
 #include "exact/round.hpp"
 #include "halfulp/engines.hpp"
@@ -36,7 +36,7 @@ struct OneWindow {
   std::vector<Index> order;
   Index first = -1, second = -1;  // positions among the cells
 
-  void gather(const OuterWindow& window, const LineWindows& row, Index o, const ArrayView& in) {
+  void gather(const OuterWindow& window, const AxisWindows& row, Index o, const ArrayView& in) {
     const Index item = static_cast<Index>(item_size(in.dtype));
     const auto to_keys = select_order_kernels().keys[static_cast<int>(in.dtype)];
     keys.clear();
@@ -128,7 +128,7 @@ class Worker {
         item_(static_cast<Index>(item_size(in.dtype))) {}
 
   void run(Index flat) {
-    const LineWindows& row = lines_.row;
+    const AxisWindows& row = lines_.row;
     outer_window(lines_.outer, flat, window_);
     const auto rows = static_cast<Index>(window_.rows.size());
     for (Index o = 0; o < row.outputs;) {
@@ -166,7 +166,7 @@ class Worker {
   // has to do with NaN, and means of half-precision numbers, are done one by one.
   void block(Index begin, Index end, Index stride, Index taps, Index cells) {
     tally_.add(Engine::order_block);
-    const LineWindows& row = lines_.row;
+    const AxisWindows& row = lines_.row;
     const OrderKernels& kernels = select_order_kernels();
     const int type = static_cast<int>(in_.dtype);
     const Index n = end - begin, column = kOrderBlock * item_;
@@ -221,7 +221,7 @@ class Worker {
 template <class F>
 void for_outer(const Rows& lines, F make) {
   Index outer = 1, cells = std::max<Index>(1, lines.row.outputs * lines.row.most());
-  for (const LineWindows& line : lines.outer) outer *= line.outputs;
+  for (const AxisWindows& line : lines.outer) outer *= line.outputs;
   parallel_for(outer, std::max<Index>(1, (Index{1} << 13) / cells), [&](Index begin, Index end) {
     auto work = make();
     for (Index i = begin; i < end; ++i) {
@@ -259,7 +259,7 @@ std::vector<Index> order_picks(std::span<const Axis> axes, OrderKind kind, bool 
   const Rows lines = rows_of(axes, false, in, outputs), elements = rows_of(axes, false, flat, outputs);
   for_outer(lines, [&] {
     return [&, one = OneWindow{}, window = OuterWindow{}, numbers = OuterWindow{}](Index i) mutable {
-      const LineWindows& row = lines.row;
+      const AxisWindows& row = lines.row;
       outer_window(lines.outer, i, window);
       outer_window(elements.outer, i, numbers);
       for (Index o = 0; o < row.outputs; ++o) {

@@ -1,6 +1,6 @@
 // Two ways to make lines without a row of sums for each. Short windows two apart of float64 come straight from the
 // source: columns are added as they are needed. Where outputs of two kinds alternate, as in the transpose of the
-// former, sums along a row of the source serve all lines that it belongs to. Included by line_kernels.cpp only.
+// former, sums along a row of the source serve all lines that it belongs to. Included by fast_kernels.cpp only.
 #pragma once
 
 #include <bit>

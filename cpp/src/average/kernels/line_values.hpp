@@ -7,7 +7,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 #include "exact/round.hpp"
 #include "simd/deinterleave.hpp"
 #include "simd/doubles.hpp"

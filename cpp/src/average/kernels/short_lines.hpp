@@ -1,7 +1,7 @@
 // Lines of short windows two apart, in the ways that are quickest where they apply.
 #pragma once
 
-#include "average/line_kernels.hpp"
+#include "average/fast_kernels.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 

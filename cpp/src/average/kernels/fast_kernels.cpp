@@ -1,5 +1,5 @@
-// Lines of averages: rows added, sums along them, quotients. See line_kernels.hpp.
-#include "average/line_kernels.hpp"
+// Lines of averages: rows added, sums along them, quotients. See fast_kernels.hpp.
+#include "average/fast_kernels.hpp"
 
 #include "average/kernels/line_along.hpp"
 #include "average/kernels/line_direct.hpp"
@@ -572,8 +572,8 @@ MagnitudeRange sum_with_signs(const float* signs, const float* x, Index n, const
 }
 
 template <class T>
-constexpr LineKernelsOf<T> kernels_of() {
-  LineKernelsOf<T> found{};
+constexpr FastKernelsOf<T> kernels_of() {
+  FastKernelsOf<T> found{};
   found.sum_lines = sum_lines<T>;
   found.sum_lanes = sum_lanes<T>;
   found.sum_all[0] = sum_all<T, T, false>;
@@ -590,8 +590,8 @@ constexpr LineKernelsOf<T> kernels_of() {
 
 }  // namespace
 
-const LineKernels& line_kernels() {
-  static constexpr LineKernels table{kernels_of<Float16>(), kernels_of<BFloat16>(), kernels_of<float>(),
+const FastKernels& fast_kernels() {
+  static constexpr FastKernels table{kernels_of<Float16>(), kernels_of<BFloat16>(), kernels_of<float>(),
                                      kernels_of<double>()};
   return table;
 }

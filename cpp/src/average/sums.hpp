@@ -1,22 +1,17 @@
-// The vector loops of the average: sums of rows in float64 or double-double, and their quotients, rounded once.
-//
-// A sum is held in up to three parts, each an array of its own:
+// Sums while they are made, and what they are divided by. A sum is held in up to three parts, each an array of its own:
 //   sum    the sum as a double
 //   low    (float64 input) what `sum` lost: the value is sum + low
-//   bound  (bounded modes) an upper bound on the error of sum + low, up to the rounding errors of the bound itself
-// In the exact modes the caller has checked the range of the input's exponents, so that no rounding error can occur
-// except those which `low` catches exactly; then there is no bound. docs/explanation/error-bounds-pooling.md has
-// proofs.
+//   bound  (careful lines) an upper bound on the error of sum + low, up to the rounding errors of the bound itself
+// There is no bound where the range of the input's exponents shows that no rounding error can occur, except those which
+// `low` catches exactly. docs/explanation/error-bounds-pooling.md has proofs.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
 
 #include "halfulp/array.hpp"
 #include "halfulp/dtype.hpp"
 #include "halfulp/sum_plan.hpp"
-#include "base/kernel_table.hpp"
 
 namespace halfulp {
 
@@ -36,9 +31,6 @@ static
 inline Sums operator+(const Sums& a, Index offset) noexcept {
   return {a.sum + offset, a.low == nullptr ? nullptr : a.low + offset, a.bound == nullptr ? nullptr : a.bound + offset};
 }
-
-// Exactness of the arithmetic, as the caller has found it for a block of input.
-enum SumMode : int { kSingleExact, kSingleBounded, kDoubleExact, kDoubleBounded, kSumModes };
 
 // What a run of sums is divided by.
 struct SumDivisor {
@@ -85,32 +77,5 @@ struct AlongTask {
   Sums work, sums;              // scratch and results, for as many rows as are worked on together
   Index row_pitch, sums_pitch;  // from one of these to the next
 };
-
-template <class Source>
-struct SourceKernels {
-  MagnitudeRange (*scan)(const Source* x, Index n);
-  // out = the weighted sum of `count` >= 1 rows, at offsets from x; weights may be null. Index 0: exact, 1: bounded.
-  void (*add_rows[2])(const Source* x, const Index* rows, const double* weights, Index count, Index n, const Sums& out);
-  // out += entering - leaving, exactly.
-  void (*slide)(const Source* leaving, const Source* entering, Index n, const Sums& out);
-};
-
-struct SumKernels {
-  SourceKernels<float> f32;
-  SourceKernels<double> f64;
-  // By SumMode: the same for rows that are sums already.
-  void (*add_sums[kSumModes])(const Sums& in, const Index* rows, const double* weights, Index count, Index n,
-                              const Sums& out);
-  void (*slide_sums[2])(const Sums& leaving, const Sums& entering, Index n, const Sums& out);  // by type
-  void (*add_along[kSumModes])(const AlongTask& task, const Sums& in);
-  void (*scale[kSumModes])(const Sums& values, const double* weights, Index lanes, Index n);
-  // Rounds sums / divisor; the positions of undecided quotients go to `undecided`, their number is returned.
-  Index (*finish_f16[2])(const Sums& in, Index n, const SumDivisor& divisor, Float16* out, std::int32_t* undecided);
-  Index (*finish_bf16[2])(const Sums& in, Index n, const SumDivisor& divisor, BFloat16* out, std::int32_t* undecided);
-  Index (*finish_f32[2])(const Sums& in, Index n, const SumDivisor& divisor, float* out, std::int32_t* undecided);
-  Index (*finish_f64[2])(const Sums& in, Index n, const SumDivisor& divisor, double* out, std::int32_t* undecided);
-};
-
-HALFULP_KERNEL_TABLE(SumKernels, sum_kernels)
 
 }  // namespace halfulp

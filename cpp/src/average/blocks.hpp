@@ -2,16 +2,16 @@
 // signs afterwards, in scratch that stays in the second cache.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
 #include "average/sign_kernels.hpp"
-#include "average/window_block.hpp"
-#include "average/window_layout.hpp"
+#include "average/sum_layout.hpp"
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
-#include "exact/exact_sum.hpp"
-#include "halfulp/memory_pool.hpp"
+#include "exact/round.hpp"
 
 namespace halfulp {
 
@@ -24,26 +24,20 @@ struct CellRun {
 };
 
 // What a block reads.
-inline CellRun cells_of(const WindowLayout& layout, const BlockRange& range) {
-  const SumAxis& axis = *layout.axes.front();
-  Index begin = axis.sources, end = 0;
-  for (auto o = static_cast<std::size_t>(range.first_begin); o < static_cast<std::size_t>(range.first_end); ++o) {
-    if (axis.count[o] == 0) continue;
-    begin = std::min(begin, axis.first[o]);
-    end = std::max(end, axis.first[o] + (axis.count[o] - 1) * axis.step + 1);
-  }
-  if (begin >= end) return {};
-  Index cells = range.lanes + (end - begin - 1) * layout.in_strides.front();
+inline CellRun cells_of(const SumLayout& layout, const BlockRange& range) {
+  const CellSpan rows = sources_of(*layout.axes.front(), range.first_begin, range.first_end);
+  if (rows.begin == rows.end) return {};
+  Index cells = range.lanes + (rows.end - rows.begin - 1) * layout.in_strides.front();
   for (std::size_t a = 1; a < layout.axes.size(); ++a) {
     if (layout.axes[a]->sources == 0) return {};
     cells += (layout.axes[a]->sources - 1) * layout.in_strides[a];
   }
-  return {begin * layout.in_strides.front(), cells};
+  return {rows.begin * layout.in_strides.front(), cells};
 }
 
 // The cells of one index of the first axis, if a plane's axes follow each other in memory; else 0.
 template <class Size>
-Index slab_of(const WindowLayout& layout, const std::vector<Index>& strides, const Size& size) {
+Index slab_of(const SumLayout& layout, const std::vector<Index>& strides, const Size& size) {
   Index cells = 1, slab = 1;
   for (std::size_t a = layout.axes.size(); a-- > 0;) {
     const Index n = size(*layout.axes[a]);
@@ -115,7 +109,7 @@ struct PlainBlocks {
   static constexpr bool kStreams = true;
   static constexpr Index kBlock = kPlainBlock;
   struct Thread {
-    Thread(const PlainBlocks&, const WindowLayout&) {}
+    Thread(const PlainBlocks&, const SumLayout&) {}
     template <class Run>
     void block(const T* source, T* target, const BlockRange&, const Run& run) {
       run(source, target);
@@ -144,7 +138,7 @@ struct MagnitudeBlocks {
 
   class Thread {
    public:
-    Thread(const MagnitudeBlocks& shared, const WindowLayout& layout) : shared_(shared), layout_(layout) {
+    Thread(const MagnitudeBlocks& shared, const SumLayout& layout) : shared_(shared), layout_(layout) {
       if (shared.signs.negative == nullptr) return;
       slab_ = slab_of(layout, layout.in_strides, [](const SumAxis& axis) { return axis.sources; });
       const SumAxis& axis = *layout.axes.front();
@@ -179,13 +173,8 @@ struct MagnitudeBlocks {
     }
 
    private:
-    static double to_float(T x) {
-      if constexpr (std::is_same_v<T, double>) return x;
-      else return static_cast<double>(halfulp::to_float(x));
-    }
-
     const MagnitudeBlocks& shared_;
-    const WindowLayout& layout_;
+    const SumLayout& layout_;
     Attempts sizes_, with_signs_;  // to change cells as they are read, not in scratch
     Index slab_ = 0;            // 0: the signs are left to the caller
     std::vector<Index> owned_;  // the first index of the first axis whose cells an output encodes
@@ -218,7 +207,7 @@ struct SignedBlocks {
 
   class Thread {
    public:
-    Thread(const SignedBlocks& shared, const WindowLayout& layout)
+    Thread(const SignedBlocks& shared, const SumLayout& layout)
         : shared_(shared),
           layout_(layout),
           slab_(slab_of(layout, layout.out_strides, [](const SumAxis& axis) { return axis.outputs(); })),
@@ -255,7 +244,7 @@ struct SignedBlocks {
 
    private:
     const SignedBlocks& shared_;
-    const WindowLayout& layout_;
+    const SumLayout& layout_;
     Index slab_, width_;
     std::vector<T> sums_, negated_;
     ChangedRun<T> turned_;

@@ -4,7 +4,10 @@
 // rounding error. If so, it knows a bound on the errors, and asks again which lines are right all the same.
 #pragma once
 
-#include "average/sum_kernels.hpp"
+#include <type_traits>
+
+#include "average/sums.hpp"
+#include "base/kernel_table.hpp"
 
 namespace halfulp {
 
@@ -63,11 +66,8 @@ struct LineTask : AlongTask {
   const std::uint8_t* cell_padded;
   Index step, cell_stride, output_stride;
 
-  struct Run {
-    Index begin, end, divisor;
-    bool empty;
-  };
-  const Run* runs;
+  using Run = SumRun;
+  const Run* runs;  // counted from the first output
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors
   PreparedDivisor* last_divisor;  // kept from task to task
@@ -94,7 +94,7 @@ struct LineContents {
 };
 
 template <class T>
-struct LineKernelsOf {
+struct FastKernelsOf {
   LineContents (*sum_lines)(const LineTask<T>& task);
   LineContents (*sum_lanes)(const LineTask<T>& task);
   // Lines of magnitudes, and of cells times signs, all exact; false if it cannot. Null for most types.
@@ -108,19 +108,19 @@ struct LineKernelsOf {
   MagnitudeRange (*sum_with_signs)(const T* signs, const T* x, Index n, const Sums& out);
 };
 
-struct LineKernels {
-  LineKernelsOf<Float16> f16;
-  LineKernelsOf<BFloat16> bf16;
-  LineKernelsOf<float> f32;
-  LineKernelsOf<double> f64;
+struct FastKernels {
+  FastKernelsOf<Float16> f16;
+  FastKernelsOf<BFloat16> bf16;
+  FastKernelsOf<float> f32;
+  FastKernelsOf<double> f64;
 };
 
-HALFULP_KERNEL_TABLE(LineKernels, line_kernels)
+HALFULP_KERNEL_TABLE(FastKernels, fast_kernels)
 
 #ifndef HALFULP_ISA_NAMESPACE
 template <class T>
-const LineKernelsOf<T>& line_kernels_of() {
-  const LineKernels& all = select_line_kernels();
+const FastKernelsOf<T>& fast_kernels_of() {
+  const FastKernels& all = select_fast_kernels();
   if constexpr (std::is_same_v<T, Float16>)
     return all.f16;
   else if constexpr (std::is_same_v<T, BFloat16>)

@@ -18,7 +18,7 @@ struct LeadingAxis {
   Index size, in_stride, out_stride;  // strides in elements, here and below
 };
 
-struct WindowLayout {
+struct SumLayout {
   std::vector<LeadingAxis> leading;
   std::vector<const SumAxis*> axes;  // at least two; the first may be a dummy of size 1
   std::vector<Index> in_strides, out_strides;
@@ -42,7 +42,7 @@ struct WindowLayout {
 
 // Windows along one axis: the innermost leading axes become a second one, along which nothing is summed, as far as one
 // stride leads through them. Many rows are then one plane.
-inline void take_rows_along(WindowLayout& layout) {
+inline void take_rows_along(SumLayout& layout) {
   auto rows = std::make_shared<SumAxis>();
   LeadingAxis all{1, 0, 0};
   while (!layout.leading.empty()) {
@@ -67,7 +67,7 @@ inline void take_rows_along(WindowLayout& layout) {
   rows->divisor.assign(n, 1);
   rows->padded.assign(n, 0);
   rows->segments = {{0, 1, 1, 1, 0, 1, all.size}};
-  rows->runs = {{0, all.size, 1, false}};
+  rows->runs = {{0, all.size, 1, false, false}};
   layout.axes[0] = rows.get();
   layout.in_strides[0] = all.in_stride;
   layout.out_strides[0] = all.out_stride;
@@ -75,11 +75,11 @@ inline void take_rows_along(WindowLayout& layout) {
 }
 
 // A sum does not depend on the order of its terms, so spatial axes may change places.
-inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
+inline SumLayout sum_layout(const SumPlan& plan, const ArrayView& in, const ArrayView& out) {
   static const SumAxis dummy = [] {
     SumAxis axis;
     axis.segments = {{0, 0, 1, 1, 0, 1, 1}};
-    axis.runs = {{0, 1, 1, false}};
+    axis.runs = {{0, 1, 1, false, false}};
     return axis;
   }();
   const int ndim = static_cast<int>(plan.axes.size());
@@ -91,7 +91,7 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
     return in.shape[leading + i] == 1 ? out.strides[leading + i] : in.strides[leading + i];
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return std::abs(rank(a)) > std::abs(rank(b)); });
-  WindowLayout layout;
+  SumLayout layout;
   if (ndim == 1) {  // see take_rows_along
     layout.axes.push_back(&dummy);
     layout.in_strides.push_back(0);
@@ -116,41 +116,48 @@ inline WindowLayout window_layout(const SumPlan& plan, const ArrayView& in, cons
   return layout;
 }
 
-// The columns [begin, end) of a row that a range of outputs reads. A row of sums has margins around them, where windows
-// may begin or end: `margin` values before, `reach` in all.
-struct ColumnReach {
-  Index begin = 0, end = 0, margin = 0, reach = 0;
+// Outputs of the first axis and of the last, and lanes: what a thread makes at once in one plane.
+struct BlockRange {
+  Index first_begin, first_end;
+  Index last_begin, last_end;
+  Index lanes;
 };
 
-// The part of a segment whose outputs lie in [begin, end); false if there is none.
-inline bool clip(SumSegment& g, Index begin, Index end) {
-  const Index skipped = g.output >= begin ? 0 : (begin - g.output + g.output_step - 1) / g.output_step;
-  g.length = std::min(g.length, g.output >= end ? 0 : (end - g.output + g.output_step - 1) / g.output_step) - skipped;
-  g.first += skipped * g.first_step;
-  g.output += skipped * g.output_step;
-  return g.length > 0;
+inline constexpr Index kBlockLanes = Index{1} << 11;  // lanes that are summed together at most
+
+struct CellSpan {
+  Index begin, end;
+};
+
+// The sources along an axis that outputs [begin, end) need.
+inline CellSpan sources_of(const SumAxis& axis, Index begin, Index end) {
+  CellSpan cells{axis.sources, 0};
+  for (auto o = static_cast<std::size_t>(begin); o < static_cast<std::size_t>(end); ++o) {
+    if (axis.count[o] == 0) continue;
+    cells.begin = std::min(cells.begin, axis.first[o]);
+    cells.end = std::max(cells.end, axis.first[o] + (axis.count[o] - 1) * axis.step + 1);
+  }
+  return cells.begin < cells.end ? cells : CellSpan{0, 0};
 }
 
-// The segments of outputs [begin, end), counted from there and from the first sum of a row.
-inline ColumnReach clipped_segments(const SumAxis& axis, Index begin, Index end, std::vector<SumSegment>& segments) {
-  segments.clear();
-  Index from = axis.sources, to = 0;
-  for (SumSegment g : axis.segments) {
-    if (!clip(g, begin, end)) continue;
-    const Index stop = g.first + (g.length - 1) * g.first_step + (g.count - 1) * g.step + 1;
-    from = segments.empty() ? g.first : std::min(from, g.first);
-    to = segments.empty() ? stop : std::max(to, stop);
-    segments.push_back(g);
+// Offsets of the rows that share one index of the first axis.
+inline std::vector<Index> slab_rows(const SumLayout& layout) {
+  std::vector<Index> rows = {0};
+  for (std::size_t a = layout.axes.size() - 2; a >= 1; --a) {
+    std::vector<Index> wider;
+    for (Index cell = 0; cell < layout.axes[a]->sources; ++cell)
+      for (const Index offset : rows) wider.push_back(cell * layout.in_strides[a] + offset);
+    rows = std::move(wider);
   }
-  if (segments.empty()) return {};
-  for (SumSegment& g : segments) {
-    g.first -= from;
-    g.output -= begin;
-  }
-  ColumnReach reach{std::clamp<Index>(from, 0, axis.sources), std::clamp<Index>(to, 0, axis.sources), 0, to - from};
-  if (reach.begin >= reach.end) reach.begin = reach.end = 0;
-  reach.margin = reach.begin - from;
-  return reach;
+  return rows;
+}
+
+// Whether adding what enters a window and subtracting what leaves is less work than a new sum.
+inline bool slides_along(const SumAxis& axis) {
+  if (axis.outputs() < 2) return false;
+  const auto middle = static_cast<std::size_t>(axis.outputs() / 2);
+  const Index moved = std::abs(axis.first[middle] - axis.first[middle - 1]) / axis.step;
+  return axis.count[middle] > 2 * moved + 2;
 }
 
 }  // namespace halfulp

@@ -1,5 +1,5 @@
-// Sums of rows, across rows and along them, and their quotients. See sum_kernels.hpp.
-#include "average/sum_kernels.hpp"
+// Sums of rows, across rows and along them, and their quotients. See careful_kernels.hpp.
+#include "average/careful_kernels.hpp"
 
 #include "average/kernels/line_along.hpp"
 #include "average/kernels/sum_finish.hpp"
@@ -67,10 +67,10 @@ void scale(const Sums& values, const double* weights, Index lanes, Index n) {
 
 }  // namespace
 
-const SumKernels& sum_kernels() {
+const CarefulKernels& careful_kernels() {
   using Single = Bounded<float>;
   using Double = Bounded<double>;
-  static constexpr SumKernels table{
+  static constexpr CarefulKernels table{
       {scan<float>, {add_source<float, float>, add_source<Single, float>}, slide_source<float>},
       {scan<double>, {add_source<double, double>, add_source<Double, double>}, slide_source<double>},
       {add_sums<float>, add_sums<Single>, add_sums<double>, add_sums<Double>},

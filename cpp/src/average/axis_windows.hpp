@@ -1,4 +1,4 @@
-// An array as lines: the axes in the order of memory, those without a window merged, and the cells of every window.
+// The axes of an array with their windows, in the order of memory, and the cells of every window.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace halfulp {
 
 // The windows along one axis: output o has `count[o]` cells from `first[o]` on, `step` apart, and the factor
 // `counted[o]` of the number of cells that an average counts.
-struct LineWindows {
+struct AxisWindows {
   Index size = 1, outputs = 1, step = 1;
   Index in_stride = 0, out_stride = 0;  // bytes
   bool plain = true;                    // every output is the one cell of its position
@@ -30,8 +30,8 @@ inline bool is_plain(const Axis& axis) {
   return !axis.adaptive && axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.output == axis.size;
 }
 
-inline LineWindows line_of(const Axis& axis, bool count_include_pad) {
-  LineWindows line;
+inline AxisWindows windows_of(const Axis& axis, bool count_include_pad) {
+  AxisWindows line;
   line.size = axis.size;
   line.outputs = axis.output;
   line.step = axis.dilation;
@@ -46,15 +46,15 @@ inline LineWindows line_of(const Axis& axis, bool count_include_pad) {
   return line;
 }
 
-// The axes of `in` and `out` as lines, one by one in their own order.
-inline std::vector<LineWindows> lines_in_order(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
-                                               const ArrayView& out) {
+// The axes of `in` and `out`, one by one in their own order.
+inline std::vector<AxisWindows> windows_in_order(std::span<const Axis> axes, bool count_include_pad,
+                                                 const ArrayView& in, const ArrayView& out) {
   const int leading = in.ndim() - static_cast<int>(axes.size());
-  std::vector<LineWindows> lines;
+  std::vector<AxisWindows> lines;
   for (int i = 0; i < in.ndim(); ++i) {
-    LineWindows line;
+    AxisWindows line;
     if (i < leading) line.size = line.outputs = in.shape[i];
-    else line = line_of(axes[static_cast<std::size_t>(i - leading)], count_include_pad);
+    else line = windows_of(axes[static_cast<std::size_t>(i - leading)], count_include_pad);
     line.in_stride = in.strides[i];
     line.out_stride = out.strides[i];
     lines.push_back(std::move(line));
@@ -64,29 +64,29 @@ inline std::vector<LineWindows> lines_in_order(std::span<const Axis> axes, bool 
 
 // The same with the last one apart: the cells of a window come in row-major order.
 struct Rows {
-  std::vector<LineWindows> outer;
-  LineWindows row;
+  std::vector<AxisWindows> outer;
+  AxisWindows row;
 };
 
 inline Rows rows_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in, const ArrayView& out) {
-  Rows rows{lines_in_order(axes, count_include_pad, in, out), {}};
+  Rows rows{windows_in_order(axes, count_include_pad, in, out), {}};
   rows.row = std::move(rows.outer.back());
   rows.outer.pop_back();
   return rows;
 }
 
-// The axes of `in` and `out` as lines, from the widest stride of the input to the narrowest. Neighbours without a
+// The axes of `in` and `out`, from the widest stride of the input to the narrowest. Neighbours without a
 // window that lie one after the other in both arrays are merged.
-inline std::vector<LineWindows> lines_of(std::span<const Axis> axes, bool count_include_pad, const ArrayView& in,
-                                         const ArrayView& out) {
-  std::vector<LineWindows> lines = lines_in_order(axes, count_include_pad, in, out);
-  std::erase_if(lines, [](const LineWindows& line) { return line.plain && line.size == 1; });
-  std::stable_sort(lines.begin(), lines.end(), [](const LineWindows& a, const LineWindows& b) {
+inline std::vector<AxisWindows> merged_windows(std::span<const Axis> axes, bool count_include_pad,
+                                               const ArrayView& in, const ArrayView& out) {
+  std::vector<AxisWindows> lines = windows_in_order(axes, count_include_pad, in, out);
+  std::erase_if(lines, [](const AxisWindows& line) { return line.plain && line.size == 1; });
+  std::stable_sort(lines.begin(), lines.end(), [](const AxisWindows& a, const AxisWindows& b) {
     return std::llabs(a.in_stride) > std::llabs(b.in_stride);
   });
-  std::vector<LineWindows> merged;
-  for (LineWindows& line : lines) {
-    LineWindows* before = merged.empty() ? nullptr : &merged.back();
+  std::vector<AxisWindows> merged;
+  for (AxisWindows& line : lines) {
+    AxisWindows* before = merged.empty() ? nullptr : &merged.back();
     if (before != nullptr && before->plain && line.plain && before->in_stride == line.size * line.in_stride &&
         before->out_stride == line.size * line.out_stride) {
       before->size *= line.size;
@@ -100,14 +100,14 @@ inline std::vector<LineWindows> lines_of(std::span<const Axis> axes, bool count_
   return merged;
 }
 
-// The bytes from an output of the outer lines to the cells of its window, and the number that they count for.
+// The bytes from an output of the outer axes to the cells of its window, and the number that they count for.
 struct OuterWindow {
   std::vector<Index> rows;  // byte offsets in the input
   Index out_offset = 0;
   Index counted = 1;
 };
 
-inline void outer_window(std::span<const LineWindows> lines, Index flat, OuterWindow& window) {
+inline void outer_window(std::span<const AxisWindows> lines, Index flat, OuterWindow& window) {
   window.rows.assign(1, 0);
   window.out_offset = 0;
   window.counted = 1;
@@ -117,7 +117,7 @@ inline void outer_window(std::span<const LineWindows> lines, Index flat, OuterWi
     flat /= lines[i].outputs;
   }
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const LineWindows& line = lines[i];
+    const AxisWindows& line = lines[i];
     const Index first = line.first_of(position[i]), count = line.count_of(position[i]);
     window.out_offset += position[i] * line.out_stride;
     window.counted *= line.counted_of(position[i]);
