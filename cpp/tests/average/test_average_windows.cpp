@@ -121,8 +121,8 @@ void check_magnitudes(std::uint64_t seed) {
 
 template <class T>
 void check_type() {
-  for (std::uint64_t seed = 1; seed <= 24; ++seed) check_averages<T>(seed);
-  for (std::uint64_t seed = 1; seed <= 18; ++seed) check_magnitudes<T>(seed);
+  for (std::uint64_t seed = 1; seed <= 28; ++seed) check_averages<T>(seed);
+  for (std::uint64_t seed = 1; seed <= 48; ++seed) check_magnitudes<T>(seed);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Means and sums of integers of every type, rounded to every type, against exact sums: which outputs fit, and their bits.
+// Means and sums of integers of every type, rounded to every type, against exact sums: which outputs fit, and their
+// bits.
 #include "halfulp/integer_average.hpp"
 
 #include "drawn.hpp"

@@ -61,7 +61,8 @@ void check_case(std::uint64_t seed) {
            "numbers", static_cast<int>(kind), "planes", planes, "size",
            tuple_text(std::vector{a.size, b.size, c.size}), "outputs",
            tuple_text(std::vector{a.outputs, b.outputs, c.outputs}), "divisors",
-           tuple_text(std::vector{a.divisor, b.divisor, c.divisor}), "negative", a.negative || b.negative || c.negative);
+           tuple_text(std::vector{a.divisor, b.divisor, c.divisor}), "negative",
+           a.negative || b.negative || c.negative);
   std::vector<T> x(static_cast<std::size_t>(planes * cells)), out(static_cast<std::size_t>(planes * outputs));
   for (T& item : x) item = drawn<T>(random, kind);
   TapProblem p;

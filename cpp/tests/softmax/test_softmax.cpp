@@ -62,7 +62,8 @@ std::vector<Expected> reference(int work, bool logarithm, const std::vector<doub
     const long double lost = e[i] == 0 && !std::isinf(d[i]) ? 0x1p-1100L : 0.0L;
     if (logarithm && work == 0) out.push_back({d[i] - log, std::isinf(d[i]) ? 0 : (size[i] + log + steps) * unit});
     else if (work == 0) out.push_back({p, p * (size[i] + steps) * unit + lost});
-    else if (!logarithm) out.push_back({p * (own - sum), p * (size[i] + steps) * (std::fabs(own) + sizes) * unit + lost});
+    else if (!logarithm)
+      out.push_back({p * (own - sum), p * (size[i] + steps) * (std::fabs(own) + sizes) * unit + lost});
     else if (work == 1) out.push_back({own - sum, (std::fabs(own) + sizes) * unit});
     else out.push_back({own - p * plain, (std::fabs(own) + p * plain_sizes * (size[i] + steps)) * unit + lost});
   }
