@@ -1,5 +1,5 @@
-// A test program is a main() that calls CHECK and returns failures(); it prints what failed, and the case that a test
-// has described: its seed and parameters.
+// A test program is a main() that calls CHECK and ends with 0 if there are no failures(). What failed is printed with
+// the case that the test has described, its seed and parameters, and with the function and its types.
 #pragma once
 
 #include <cstdio>
@@ -28,14 +28,14 @@ void describe(const Parts&... parts) {
   current_case() = text.str();
 }
 
-inline void failed(const char* file, int line, const char* condition) {
-  std::printf("%s:%d: CHECK(%s) failed; %s\n", file, line, condition, current_case().c_str());
+inline void failed(const char* file, int line, const char* condition, const char* function) {
+  std::printf("%s:%d: CHECK(%s) failed; %s; %s\n", file, line, condition, current_case().c_str(), function);
   ++failures();
 }
 
 }  // namespace halfulp::tests
 
-#define CHECK(condition)                                                             \
-  do {                                                                               \
-    if (!(condition)) halfulp::tests::failed(__FILE__, __LINE__, #condition);        \
+#define CHECK(condition)                                                                                 \
+  do {                                                                                                   \
+    if (!(condition)) halfulp::tests::failed(__FILE__, __LINE__, #condition, __PRETTY_FUNCTION__);       \
   } while (false)

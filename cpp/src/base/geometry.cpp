@@ -4,7 +4,9 @@
 #if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #elif defined(_WIN32)
+#ifndef NOMINMAX  // libstdc++ for Windows defines it too
 #define NOMINMAX
+#endif
 #include <windows.h>
 #endif
 

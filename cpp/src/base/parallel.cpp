@@ -23,12 +23,14 @@ namespace {
 
 std::atomic<int> chosen_threads{0};
 
+#ifdef _OPENMP
 // A forked child inherits an OpenMP runtime whose worker threads do not exist there, and would wait for them for ever.
 // The child therefore never enters OpenMP; it starts plain threads for each region.
 std::atomic<bool> forked{false};
 
 #ifdef HALFULP_HAS_FORK
 const int fork_handler = pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+#endif
 #endif
 
 class FirstException {

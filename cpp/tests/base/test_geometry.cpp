@@ -10,6 +10,8 @@ using namespace halfulp;
 namespace {
 
 void check_axis(const Axis& axis) {
+  tests::describe("size", axis.size, "kernel", axis.kernel, "stride", axis.stride, "dilation", axis.dilation, "before",
+                  axis.before, "after", axis.after, "output", axis.output);
   for (Index o = 0; o < axis.output; ++o) {
     Index first = -1, stop = 0, counted = 0;
     for (Index w = 0; w < axis.kernel; ++w) {
@@ -84,5 +86,5 @@ int main() {
   sliding();
   adaptive();
   overflow();
-  return tests::failures();
+  return tests::failures() == 0 ? 0 : 1;
 }

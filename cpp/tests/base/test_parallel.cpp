@@ -42,6 +42,7 @@ bool exception_arrives() {
 int main() {
   for (const int threads : {1, 2, 3, 8}) {
     set_num_threads(threads);
+    tests::describe("threads", threads);
     CHECK(num_threads() == threads);
     for (const std::int64_t n : {0, 1, 2, 7, 1000})
       for (const std::int64_t grain : {1, 3, 5000}) CHECK(visits_all(n, grain));
@@ -54,5 +55,5 @@ int main() {
   waitpid(child, &status, 0);
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 #endif
-  return tests::failures();
+  return tests::failures() == 0 ? 0 : 1;
 }

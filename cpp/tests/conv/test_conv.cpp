@@ -16,6 +16,8 @@ using namespace halfulp::conv;
 
 namespace {
 
+constexpr unsigned kSeed = 1;
+
 double value_of(float x) { return x; }
 double value_of(double x) { return x; }
 double value_of(Float16 x) { return to_float(x); }
@@ -149,6 +151,18 @@ bool are_rounded(const std::vector<T>& values, const std::vector<Sum>& sums) {
 }
 
 template <class T>
+void describe_example(const Example<T>& e) {
+  const Geometry& g = e.geometry;
+  const Axis &a = g.axes[0], &b = g.axes[1];
+  const auto pair = [](Index first, Index second) { return tuple_text(std::vector{first, second}); };
+  tests::describe("generator", kSeed, "dtype", name_of(dtype_of<T>), "isa", name_of(current_isa()), "threads",
+                  num_threads(), "batch", g.batch, "groups", g.groups, "in", g.in_channels, "out", g.out_channels,
+                  "size", pair(a.size, b.size), "kernel", pair(a.kernel, b.kernel), "stride",
+                  pair(a.stride, b.stride), "dilation", pair(a.dilation, b.dilation), "before",
+                  pair(a.before, b.before), "after", pair(a.after, b.after));
+}
+
+template <class T>
 void check_products(const Example<T>& e) {
   using Sum = typename ExactSums<T>::products;
   std::vector<Sum> outputs(e.y.size()), inputs(e.x.size()), weights(e.w.size());
@@ -165,6 +179,7 @@ void check_products(const Example<T>& e) {
   const std::vector<Operand<T>> forward{{e.template planes<const T>(e.x.data(), false), filters}};
   const std::vector<Operand<T>> backward{{e.template planes<const T>(e.y.data(), true), filters}};
   everywhere([&] {
+    describe_example(e);
     std::vector<T> y(e.y.size()), x(e.x.size()), w(e.w.size());
     const auto run = [&](Precision precision) {
       output_product<T>(e.geometry, forward, e.bias.data(), 1, e.planes(y.data(), true), precision);
@@ -196,6 +211,7 @@ void check_fast(const Example<float>& e) {
   const std::vector<Operand<float>> operands{
       {e.planes<const float>(e.x.data(), false), e.filters<const float>(e.w.data())}};
   everywhere([&] {
+    describe_example(e);
     std::vector<float> y(e.y.size());
     output_product<float>(e.geometry, operands, nullptr, 0, e.planes(y.data(), true), Precision::fast);
     bool within = true;
@@ -227,11 +243,11 @@ void check_type(std::mt19937& random) {
 }  // namespace
 
 int main() {
-  std::mt19937 random(1);
+  std::mt19937 random(kSeed);
   check_layers(random);
   check_type<float>(random);
   check_type<double>(random);
   check_type<Float16>(random);
   check_type<BFloat16>(random);
-  return tests::failures();
+  return tests::failures() == 0 ? 0 : 1;
 }

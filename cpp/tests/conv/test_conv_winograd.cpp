@@ -16,6 +16,8 @@ using namespace halfulp::conv;
 
 namespace {
 
+constexpr unsigned kSeed = 1;
+
 struct Shape {
   Index batch, groups, channels, rows, height, width, before, after, dilation = 1;
 };
@@ -104,6 +106,15 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 template <class T>
+void describe_example(const Example<T>& e) {
+  const Shape& shape = e.shape;
+  tests::describe("generator", kSeed, "dtype", name_of(dtype_of<T>), "isa", name_of(current_isa()), "threads",
+                  num_threads(), "batch", shape.batch, "groups", shape.groups, "channels", shape.channels, "rows",
+                  shape.rows, "height", shape.height, "width", shape.width, "before", shape.before, "dilation",
+                  shape.dilation, "flipped", e.flipped);
+}
+
+template <class T>
 void check_shapes(std::mt19937& random) {
   // One group of patches, several, parts of a block; several blocks of channels; groups; padding of either side;
   // dilations: phases of one length, of two lengths, one of which ends a patch earlier, and of part of a patch.
@@ -118,6 +129,7 @@ void check_shapes(std::mt19937& random) {
         for (const int threads : {1, 3}) {
           set_isa(name_of(isa));
           set_num_threads(threads);
+          describe_example(e);
           const GatherProblem p = e.problem();  // with this instruction set's loops
           CHECK(run_winograd(p, select_conv_kernels()));
           if (once.empty()) {
@@ -139,6 +151,7 @@ void check_refusals(std::mt19937& random) {
   const Shape shape{1, 1, 16, 16, 20, 20, 1, 1};
   const auto run = [&](const auto& change) {
     Example<T> e = example<T>(shape, false, 1, random);
+    describe_example(e);
     change(e);
     return run_winograd(e.problem(), select_conv_kernels());
   };
@@ -154,7 +167,7 @@ void check_refusals(std::mt19937& random) {
 }  // namespace
 
 int main() {
-  std::mt19937 random(1);
+  std::mt19937 random(kSeed);
   check_shapes<float>(random);
   check_shapes<Float16>(random);
   check_shapes<BFloat16>(random);
@@ -163,5 +176,5 @@ int main() {
     check_refusals<float>(random);
     check_refusals<BFloat16>(random);
   }
-  return tests::failures();
+  return tests::failures() == 0 ? 0 : 1;
 }

@@ -14,6 +14,8 @@
 
 namespace {
 
+constexpr unsigned kSeed = 7;
+
 using namespace halfulp;
 using Real = long double;
 
@@ -67,7 +69,8 @@ void values(std::mt19937& random) {
   std::normal_distribution<float> normal(0.0f, 3.0f);
   for (const Formula& formula : formulas())
     for (const int n : {0, 1, 7, 15, 16, 17, 63, 64, 65, 300}) {
-      halfulp::tests::describe("function", static_cast<int>(formula.function), "n", n);
+      halfulp::tests::describe("generator", kSeed, "isa", name_of(current_isa()), "function",
+                               static_cast<int>(formula.function), "n", n);
       std::vector<float> x(static_cast<std::size_t>(n)), out(x.size());
       for (float& cell : x) {
         cell = normal(random);
@@ -88,7 +91,8 @@ void memory(DType dtype, std::mt19937& random) {
   for (int f = 0; f < kFunctionCount; ++f)
     for (const int n : {1, 5, 33, 130})
       for (const bool tangent : {false, true}) {
-        halfulp::tests::describe("function", f, "n", n, "tangent", tangent, "bytes", sizeof(T));
+        halfulp::tests::describe("generator", kSeed, "isa", name_of(current_isa()), "function", f, "n", n,
+                                 "tangent", tangent, "dtype", name_of(dtype));
         std::vector<T> x(static_cast<std::size_t>(n)), t(x.size()), out(x.size());
         for (T& cell : x) {
           const std::uint64_t bits = (std::uint64_t{random()} << 32) | random();
@@ -119,7 +123,7 @@ void special() {
 int main() {
   for (const Isa isa : available_isas()) {
     set_isa(name_of(isa));
-    std::mt19937 random(7);
+    std::mt19937 random(kSeed);
     values(random);
     memory<float>(DType::f32, random);
     memory<double>(DType::f64, random);
@@ -127,5 +131,5 @@ int main() {
     memory<std::uint16_t>(DType::bf16, random);
     special();
   }
-  return halfulp::tests::failures();
+  return halfulp::tests::failures() == 0 ? 0 : 1;
 }

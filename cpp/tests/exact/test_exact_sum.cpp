@@ -14,7 +14,8 @@ namespace {
 
 using namespace halfulp;
 
-std::mt19937_64 generator(20240229);
+constexpr unsigned kSeed = 20240229;
+std::mt19937_64 generator(kSeed);
 std::int64_t integer(std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(generator);
 }
@@ -51,6 +52,7 @@ template <class T, class Sum>
 void quotients_match_bisection(int scale_low, int scale_high) {
   using F = format_of<T>;
   for (int round = 0; round < 20000; ++round) {
+    if (round % 100 == 0) tests::describe("generator", kSeed, "round", round, "or one of the next", 99);
     const int scale = static_cast<int>(integer(scale_low, scale_high));
     const std::int64_t divisor = integer(1, 40);
     const int terms = static_cast<int>(integer(1, 9));
@@ -77,7 +79,9 @@ void conversion_matches_assemble() {
     const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
     if (field == 0x7ff) return;
     const std::uint64_t significand = field == 0 ? fraction : fraction | (std::uint64_t{1} << 52);
-    CHECK(round_bits<F>(value) == assemble<F>((bits >> 63) != 0, significand, (field == 0 ? 1 : field) - 1075, false));
+    const auto expected = assemble<F>((bits >> 63) != 0, significand, (field == 0 ? 1 : field) - 1075, false);
+    if (round_bits<F>(value) != expected) tests::describe("value", value);  // only then: it takes longer than the test
+    CHECK(round_bits<F>(value) == expected);
   };
   for (int i = 0; i < 200000; ++i) compare(std::bit_cast<double>(generator()));
   // Around every boundary: a pattern with few significant bits, and its neighbours.
@@ -102,6 +106,7 @@ void conversion_matches_assemble() {
 template <class T, class Sum>
 void cancellation_leaves_the_rest(int low, int high) {
   for (int round = 0; round < 2000; ++round) {
+    tests::describe("generator", kSeed, "round", round);
     std::vector<double> terms;
     for (int i = 0; i < 8; ++i) {
       const double x =
@@ -125,6 +130,7 @@ void cancellation_leaves_the_rest(int low, int high) {
 // A product is the sum of its expansion: fma gives the rounding error of a product exactly.
 void products_match_fma() {
   for (int round = 0; round < 20000; ++round) {
+    if (round % 100 == 0) tests::describe("generator", kSeed, "round", round, "or one of the next", 99);
     const double x = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11),
                                 static_cast<int>(integer(-300, 300)));
     const double y = std::ldexp(static_cast<double>(static_cast<std::int64_t>(generator()) >> 11),

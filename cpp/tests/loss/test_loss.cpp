@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr unsigned kSeed = 5;
+
 using namespace halfulp;
 
 std::vector<float> numbers(std::mt19937& random, Index n) {
@@ -22,7 +24,7 @@ std::vector<float> numbers(std::mt19937& random, Index n) {
 
 void squared_errors(std::mt19937& random) {
   for (const Index n : {1, 15, 16, 17, 513, 40000}) {
-    halfulp::tests::describe("length", n);
+    halfulp::tests::describe("generator", kSeed, "length", n);
     const std::vector<float> x = numbers(random, n), y = numbers(random, n);
     const float g = 0.75f;
     std::vector<float> loss(1), cells(x.size());
@@ -54,7 +56,7 @@ void squared_errors(std::mt19937& random) {
 
 void cross_entropies(std::mt19937& random) {
   for (const Index classes : {2, 15, 16, 17, 600}) {
-    halfulp::tests::describe("classes", classes);
+    halfulp::tests::describe("generator", kSeed, "classes", classes);
     const Index rows = 3;
     const std::vector<float> x = numbers(random, rows * classes);
     const std::vector<std::int64_t> labels = {classes - 1, 0, -1};  // the last row is left out
@@ -92,7 +94,7 @@ void cross_entropies(std::mt19937& random) {
 // Twice as many cells, half-way between their neighbours: weights 3/4 and 1/4.
 void doubled(std::mt19937& random) {
   for (const Index n : {2, 16, 37}) {
-    halfulp::tests::describe("cells", n);
+    halfulp::tests::describe("generator", kSeed, "cells", n);
     const Index m = 2 * n;
     const std::vector<float> x = numbers(random, 2 * n);
     std::vector<float> out(static_cast<std::size_t>(2 * m));
@@ -135,7 +137,7 @@ void doubled(std::mt19937& random) {
 }  // namespace
 
 int main() {
-  std::mt19937 random(5);
+  std::mt19937 random(kSeed);
   squared_errors(random);
   cross_entropies(random);
   doubled(random);

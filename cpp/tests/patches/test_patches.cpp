@@ -8,6 +8,7 @@
 
 #include "check.hpp"
 #include "exact/exact_sum.hpp"
+#include "halfulp/geometry.hpp"
 #include "halfulp/norm2.hpp"
 
 using namespace halfulp;
@@ -43,6 +44,15 @@ Index cell_of(const PatchAxis& axis, Index o, Index w) {
   return cell >= 0 && cell < axis.size ? cell : -1;
 }
 
+void describe_axes(const PatchAxis (&axes)[2]) {
+  const auto pair = [&](Index PatchAxis::*member) {
+    return tuple_text(std::vector{axes[0].*member, axes[1].*member});
+  };
+  tests::describe("size", pair(&PatchAxis::size), "kernel", pair(&PatchAxis::kernel), "stride",
+                  pair(&PatchAxis::stride), "dilation", pair(&PatchAxis::dilation), "before",
+                  pair(&PatchAxis::before));
+}
+
 // Calls f(entry, cell or -1) for every entry of the columns of one plane.
 template <class F>
 void entries(const PatchAxis (&axes)[2], const F& f) {
@@ -60,6 +70,7 @@ void entries(const PatchAxis (&axes)[2], const F& f) {
 template <class T>
 void test_unfold_and_fold(DType dtype, int spread) {
   for (const auto& axes : kAxes) {
+    describe_axes(axes);
     const Index cells = axes[0].size * axes[1].size, planes = 3;
     Index count = 0;
     entries(axes, [&](Index, Index) { ++count; });
@@ -94,6 +105,7 @@ void test_unfold_and_fold(DType dtype, int spread) {
 
 void test_norms() {
   for (const auto& axes : kAxes) {
+    describe_axes(axes);
     const Index cells = axes[0].size * axes[1].size, planes = 2, windows = axes[0].outputs * axes[1].outputs;
     std::vector<float> x(static_cast<std::size_t>(planes * cells)), out(static_cast<std::size_t>(planes * windows));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 5) - 2.25f;
@@ -120,6 +132,7 @@ void check_near(T found, long double expected) {
 template <class T>
 void test_norms_and_derivatives(DType dtype) {
   for (const auto& axes : kAxes) {
+    describe_axes(axes);
     const Index cells = axes[0].size * axes[1].size, windows = axes[0].outputs * axes[1].outputs;
     const auto n = static_cast<std::size_t>(cells), m = static_cast<std::size_t>(windows);
     std::vector<T> x(n), t(n), g(m), out(m), value(m), tangent(m), cotangent(n), kept(n);
@@ -185,6 +198,7 @@ void test_place_and_pick() {
 // Windows of two by two cells: the second plane leaves them.
 void test_place_in_pairs() {
   for (const Index columns : {1, 3, 7, 8, 16, 21, 40}) {
+    tests::describe("columns", columns);
     const Index rows = 2, height = 5, width = 2 * columns + columns % 2, positions = rows * columns;
     const auto count = static_cast<std::size_t>(2 * positions), cells = static_cast<std::size_t>(2 * height * width);
     std::vector<float> values(count), picked(count), out(cells), expected(cells, 0.0F);

@@ -12,7 +12,8 @@ namespace {
 
 using namespace halfulp;
 
-std::mt19937_64 generator(11);
+constexpr unsigned kSeed = 11;
+std::mt19937_64 generator(kSeed);
 Index integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(generator); }
 double normal() { return std::normal_distribution<double>()(generator); }
 
@@ -185,9 +186,11 @@ void check_special_cells() {
 int main() {
   for (int i = 0; i < 30; ++i) {
     const double beta = (i % 3 == 0 ? -1.0 : 1.0) * (0.25 + 0.5 * (i % 7));
+    tests::describe("generator", kSeed, "round", i, "beta", beta);
     check_plane<float>(random_plan(1 + i % 3, beta));
     check_plane<double>(random_plan(1 + i % 3, beta));
   }
+  tests::describe("special cells", "no random numbers");
   check_special_cells();
   return halfulp::tests::failures() == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -347,8 +347,10 @@ class QuickRow {
   HALFULP_NOINLINE void one(Index i, Cells& undecided) {
     if constexpr (kTangents)
       if (rough_) refine();
-    const Interval own = found(VectorForm(form_), FirstItems{i, 1});
-    if (!sure_ || !round_ends(p_.dtype, own.low[0], own.high[0], p_.out, start_ + i)) undecided.add(i);
+    const Index at = i - i % kWide;  // exponentials end with a whole vector
+    const Interval own = found(VectorForm(form_), FirstItems{at, n_ - at < kWide ? n_ - at : kWide});
+    const double low = own.low[i - at], high = own.high[i - at];
+    if (!sure_ || !round_ends(p_.dtype, low, high, p_.out, start_ + i)) undecided.add(i);
   }
 
   const SoftmaxProblem& p_;
