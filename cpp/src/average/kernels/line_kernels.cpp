@@ -5,6 +5,7 @@
 #include "average/kernels/line_direct.hpp"
 #include "average/kernels/line_values.hpp"
 #include "average/kernels/short_lines.hpp"
+#include "average/kernels/square_lines.hpp"
 #include "average/kernels/sum_rows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -61,26 +62,6 @@ inline void add_strips(const float* source, const Index* rows, Index count, Inde
   }
 }
 
-// Two lines of three rows, the second one row further: both need the sum of the middle rows. Takes the magnitudes of
-// the last two. For n of at least a vector: the last one ends with the rows.
-HALFULP_NOINLINE void add_in_step(const float* source, const Index* rows, Index n, const Sums& first,
-                                  const Sums& second, MagnitudeScan<float>& scan) {
-  const float* const x[4] = {source + rows[0], source + rows[1], source + rows[2], source + rows[3]};
-  double *const a = first.sum, *const b = second.sum;
-  auto magnitudes = scan.lanes();
-  for (Index i = 0; i < n; i += kStripWide) {
-    if (n - i < kStripWide) i = n - kStripWide;
-    magnitudes.take(x[2] + i);
-    magnitudes.take(x[3] + i);
-    for (Index k = i; k < i + kStripWide; k += kWide) {
-      const Doubles middle = widened<Doubles>(x[1] + k) + widened<Doubles>(x[2] + k);
-      put_part(a + k, Doubles(middle + widened<Doubles>(x[0] + k)));
-      put_part(b + k, Doubles(middle + widened<Doubles>(x[3] + k)));
-    }
-  }
-  scan.set_lanes(magnitudes);
-}
-
 // A line's row of sums, from that of the line before.
 template <class T>
 void slide_rows(const Sums& before, const T* source, const Index* rows, const SumLine& line, Index n, const Sums& out) {
@@ -116,13 +97,6 @@ class SlabScan {
            task_.slab_width == task_.width;
   }
 
-  // Adds the rows of two lines that are in step.
-  void add_two_lines(const float* source, const SumLine& line, const Sums& first, const Sums& second) {
-    enter(line.first_slab, line.first_slab + 2);
-    add_in_step(source, task_.rows + line.row, task_.width, first, second, scan_);
-    end_ = end_ > line.first_slab + 4 ? end_ : line.first_slab + 4;
-  }
-
   // Adds the rows of a line with one look at each of them, if most of these are new; false if not.
   bool add_rows(const T* source, const SumLine& line, const Sums& out) {
     if constexpr (std::is_same_v<T, float>) {
@@ -140,7 +114,6 @@ class SlabScan {
   MagnitudeLanes<T> magnitudes() const { return scan_.lanes(); }
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
- private:
   void enter(Index first, Index end) {
     if (begin_ == end_) begin_ = end_ = first;
     if (end_ < end) {
@@ -152,6 +125,7 @@ class SlabScan {
     end_ = end_ > end ? end_ : end;
   }
 
+ private:
   // The slabs of the next lines arrive while these lines are made.
   void ask_ahead() {
     prefetch_bytes_for_later(ahead_, task_.ahead);
@@ -179,24 +153,11 @@ inline bool alike(const SumLine& a, const SumLine& b) {
   return a.row == b.row && a.row_count == b.row_count && a.divisor == b.divisor && a.padded == b.padded;
 }
 
-// Whether two lines of three rows follow each other by one row, with one divisor and no padded rows.
-template <class T>
-bool in_step(const LineTask<T>& task, const SumLine& line, const SumLine& next) {
-  return line.row_count == 3 && next.row_count == 3 && next.row == line.row + 1 && next.divisor == line.divisor &&
-         next.first_slab == line.first_slab + 1 && !line.padded && !next.padded && !task.slides && task.batch > 1 &&
-         task.width >= kStripWide;
-}
-
 // Neighbouring lines whose rows of sums are known and which are finished together. They have one divisor.
 template <class T>
 class LineBatch {
  public:
   explicit LineBatch(const LineTask<T>& task) : task_(task) {}
-
-  // Makes room for two lines of one divisor.
-  void reserve_two(const SumLine& line) {
-    if (count_ + 2 > task_.batch || (count_ > 0 && line.divisor != lines_[0]->divisor)) finish();
-  }
 
   // Where in task.row the row of sums of a line goes; perhaps where that of the line before was.
   Index add(const SumLine& line, T* out) {
@@ -323,7 +284,10 @@ LineContents sum_lines(const LineTask<T>& task) {
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
   Index before = 0;  // where the row of sums of the line before is
   Index first = 0;
-  if constexpr (std::is_same_v<T, float>) first = sum_exact_lines(task);
+  if constexpr (std::is_same_v<T, float>) {
+    first = sum_exact_lines(task);
+    if (first == 0) first = sum_square_lines(task, scan);
+  }
   for (Index l = first; l < task.line_count; ++l) {
     const SumLine& line = task.lines[l];
     T* out = task.out + line.out;
@@ -351,15 +315,6 @@ LineContents sum_lines(const LineTask<T>& task) {
       const SumLine* next = l + 1 < task.line_count && expanded.together(line, task.lines[l + 1]) ? &line + 1 : nullptr;
       if (batch.run(expanded, line, out, next == nullptr ? nullptr : task.out + next->out)) {
         if (next != nullptr) scan.enter(task.lines[++l]);
-        continue;
-      }
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      if (l + 1 < task.line_count && in_step(task, line, task.lines[l + 1]) && scan.whole_rows(line)) {
-        const SumLine& next = task.lines[++l];
-        batch.reserve_two(line);
-        const Sums row = task.row + batch.add(line, out), second = task.row + batch.add(next, task.out + next.out);
-        scan.add_two_lines(source, line, row, second);
         continue;
       }
     }
