@@ -185,16 +185,55 @@ def test_small_windows_two_apart_match_the_specification(
         check_case(op, fill(rng, (height, width), dtype), rng)
 
 
-def test_sums_of_53_bits_beside_a_midpoint() -> None:
-    """Nine times a midpoint between two floats, give or take the last bit of a double: exact, with no bit to spare."""
-    rng = np.random.default_rng(5)
-    x = np.zeros((500, 3, 3), np.float32)
+def beside_midpoints(rng: np.random.Generator, rows: int, columns: int) -> Any:
+    """Windows of 500 planes: a midpoint between two floats times their cells, give or take the last bit of a double."""
+    x = np.zeros((500, rows, columns), np.float32)
+    cells = rows * columns
     midpoint = 2 * rng.integers(2**23, 2**24, 500) + 1
-    high = 9 * midpoint // 2**8 * 2**8
-    exponent = np.floor(np.log2(9.0 * midpoint))
-    x[:, 0, 0], x[:, 1, 1] = high, 9 * midpoint - high
-    x[:, 2, 2] = np.where(rng.random(500) < 0.5, -1.0, 1.0) * 2.0 ** (exponent - 52)
+    step = 2 ** (int(cells * 2**25).bit_length() - 23)
+    high = cells * midpoint // step * step
+    exponent = np.floor(np.log2(float(cells) * midpoint))
+    x[:, 0, 0], x[:, 1, 1] = high, cells * midpoint - high
+    x[:, rows - 1, columns - 1] = np.where(rng.random(500) < 0.5, -1.0, 1.0) * 2.0 ** (exponent - 52)
+    return x
+
+
+def test_sums_of_53_bits_beside_a_midpoint() -> None:
+    """These are exact, with no bit to spare for the quotient."""
+    rng = np.random.default_rng(5)
+    x = beside_midpoints(rng, 3, 3)
     check_case(hu.AvgPool((3, 3), stride=2), x, rng)
+    check_case(hu.AvgPool((3, 3), stride=1), np.tile(x, 7), rng)
+    for rows, columns in ((3, 8), (9, 16), (3, 24)):
+        check_case(hu.AdaptiveAvgPool((1, 3)), np.tile(beside_midpoints(rng, rows, columns), 3), rng)
+    check_case(hu.GlobalAvgPool(2), beside_midpoints(rng, 24, 24), rng)
+
+
+@given(st.integers(1, 5), st.sampled_from([4, 8, 16, 24, 40]), st.integers(1, 3), st.booleans(), draw.seeds)
+def test_windows_that_share_nothing_match_the_specification(
+    tall: int, wide: int, windows: int, padded: bool, seed: int
+) -> None:
+    """Whole vectors of neighbours in each window, some after padding; also one window over a plane."""
+    rng = np.random.default_rng(seed)
+    shape = (2 * tall, windows * wide + (8 if padded else 0))
+    op = hu.AvgPool((tall, wide), stride=(tall, wide + 8 * int(rng.integers(2))), padding=(tall // 2 * int(padded), 0))
+    plane = (int(rng.integers(1, 40)), int(rng.integers(30, 60)))
+    for _ in range(2):
+        fill = (zeros, uneven, draw.random_array, near_ties, near_limits, cancelling)[rng.integers(6)]
+        check_case(op, fill(rng, shape, np.dtype(np.float32)), rng)
+        check_case(hu.GlobalAvgPool(2), fill(rng, plane, np.dtype(np.float32)), rng)
+
+
+@given(st.integers(2, 3), st.integers(1, 9), st.integers(2, 40), st.booleans(), st.booleans(), draw.seeds)
+def test_square_windows_one_apart_match_the_specification(
+    side: int, height: int, width: int, padded: bool, include: bool, seed: int
+) -> None:
+    """Rows of sums serve all lines that they belong to."""
+    side = min(side, height, width)
+    op = hu.AvgPool((side, side), stride=1, padding=side // 2 * int(padded), count_include_pad=include)
+    rng = np.random.default_rng(seed)
+    fill = (zeros, uneven, draw.random_array, near_ties, near_limits, cancelling)[rng.integers(6)]
+    check_case(op, fill(rng, (height, width), np.dtype(np.float32)), rng)
 
 
 LARGE = [
@@ -209,7 +248,11 @@ LARGE = [
     (hu.AvgPool((3, 2, 3), stride=2, padding=1), (5, 4, 35)),
     (hu.AdaptiveAvgPool((5, 7)), (2, 11, 45)),
     (hu.AdaptiveAvgPool((4, 4)), (4, 16, 16)),
+    (hu.AdaptiveAvgPool((3, 5)), (2, 9, 80)),
+    (hu.AvgPool((3, 3), stride=1, padding=1), (2, 9, 60)),
+    (hu.AvgPool((2, 2), stride=1), (2, 5, 45)),
     (hu.GlobalAvgPool(2), (3, 21, 51)),
+    (hu.GlobalAvgPool(2), (2, 5, 40)),
 ]
 
 

@@ -32,4 +32,14 @@ inline V with_first_of(const V& v, const V& first) {
   return with_first_of(v, first, lane_sequence<V>{});
 }
 
+// What lies between the elements of `first` and those of `last`, which begin two further on.
+template <class V, int... I>
+inline V between(const V& first, const V& last, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(first, last, (I % 2 == 0 ? I + 1 : static_cast<int>(sizeof...(I)) + I - 1)...);
+}
+template <class V>
+inline V between(const V& first, const V& last) {
+  return between(first, last, lane_sequence<V>{});
+}
+
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

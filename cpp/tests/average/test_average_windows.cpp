@@ -134,7 +134,7 @@ int main() {
     check_type<Float16>();
     check_type<BFloat16>();
   });
-  CHECK(units_of(Engine::average_planes) > 0 && units_of(Engine::average_lines) > 0);
-  CHECK(units_of(Engine::average_blocks) > 0);
+  CHECK(units_of(Engine::average_planes) > 0 && units_of(Engine::average_fast) > 0);
+  CHECK(units_of(Engine::average_careful) > 0);
   return failures() == 0 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
-// float32, windows of two or three neighbours two apart: sums in float64, of which the processor's inexact flag tells
-// that none was rounded. No magnitudes are taken, and what neighbouring lines share is added once. A batch of lines is
-// summed before any of it is divided, since quotients are rounded. The same for magnitudes
-// and for cells times signs, taken as cells are read.
+// float32, windows of two or three neighbours two apart, and wide ones that share nothing: sums in float64, of which
+// the processor's inexact flag tells that none was rounded. No magnitudes are taken, and what neighbouring lines share
+// is added once. A batch of lines is summed before any of it is divided, since quotients are rounded. Windows two apart
+// also of magnitudes and of cells times signs, taken as cells are read.
 #include "average/kernels/short_lines.hpp"
 
 #include "average/kernels/line_values.hpp"
@@ -155,17 +155,52 @@ HALFULP_NOINLINE void sum_line(const LineTask<float>& task, const Index* rows, b
     windows(t, ends.anywhere(start + 2 * t), ends.anywhere(start + 2 * t + kWide));
 }
 
+// Windows of any number of vectors of neighbours that share nothing. A row's part of their sums, lane by lane, windows
+// next to each other.
+template <bool Start>
+HALFULP_NOINLINE void add_bins(const float* row, const SumSegment& segment, double* sums) {
+  const SumSegment g = segment;
+  for (Index t = 0; t < g.length; ++t, row += g.first_step) {
+    Doubles v = widened<Doubles>(row);
+    Index k = kWide;
+    for (; k + 3 * kWide <= g.count; k += 3 * kWide)
+      v += (widened<Doubles>(row + k) + widened<Doubles>(row + k + kWide)) + widened<Doubles>(row + k + 2 * kWide);
+    for (; k < g.count; k += kWide) v += widened<Doubles>(row + k);
+    if constexpr (!Start) v += load(sums + t * kWide);
+    put_part(sums + t * kWide, v);
+  }
+}
+
+// The sums of a line of such windows. Rows are read in the order of memory.
+HALFULP_NOINLINE inline void sum_bins(const LineTask<float>& task, const SumLine& line, double* to) {
+  const SumSegment& g = task.segments[0];
+  double* const lanes = task.kept;
+  for (Index r = 0; r < line.row_count; ++r) {
+    const float* const row = task.source + task.column + task.rows[line.row + r] + g.first - task.margin;
+    for (Index i = 0; i < task.width; i += 64 / static_cast<Index>(sizeof(float))) prefetch_ahead(row + i);
+    (r == 0 ? add_bins<true> : add_bins<false>)(row, g, lanes);
+  }
+  for (Index t = 0; t < g.length; ++t) {
+    double v = lanes[t * kWide];
+    for (Index lane = 1; lane < kWide; ++lane) v += lanes[t * kWide + lane];
+    perform(v * 3.0);  // as in sum_line
+    to[g.output + t] = v;
+  }
+}
+
 template <Terms Kind>
 class ExactLines {
  public:
-  explicit ExactLines(const LineTask<float>& task)
-      : task_(task), batch_(task.exact_batch) {}
-
-  bool apply() const {
-    const SumSegment& g = task_.segments[0];
-    return task_.segment_count == 1 && g.output_step == 1 && g.first_step == 2 && g.step == 1 && !task_.slides &&
-           task_.error == 0.0 && (g.count == 2 || g.count == 3);
+  explicit ExactLines(const LineTask<float>& task) : task_(task), batch_(task.exact_batch) {
+    const SumSegment& g = task.segments[0];
+    if (task.segment_count != 1 || g.output_step != 1 || g.step != 1 || task.slides || task.error != 0.0) return;
+    by_two_ = g.first_step == 2 && (g.count == 2 || g.count == 3);
+    const Index end = g.first + (g.length - 1) * g.first_step + g.count;
+    bins_ = Kind == Terms::cells && g.count >= kWide && g.count % kWide == 0 && g.first >= task.margin &&
+            end <= task.margin + task.width && (g.first_step >= g.count || g.length == 1);
   }
+
+  bool apply() const { return by_two_ || bins_; }
 
   Index run() {
     Index done = 0;
@@ -187,6 +222,10 @@ class ExactLines {
   // The sums of a line; false if it is of no kind that is known here.
   bool sum(Index l, double* to) {
     const SumLine& line = task_.lines[l];
+    if (bins_) {
+      if (line.row_count > 0) sum_bins(task_, line, to);
+      return line.row_count > 0;
+    }
     const Index own = line.row_count - line.shared, rows = line.shared > line.sharing ? line.shared : line.sharing;
     if (rows == 0) {
       switch (task_.segments[0].count == 2 ? own : -own) {
@@ -245,7 +284,7 @@ class ExactLines {
       add_zeros(sums, task_.padded[p].begin, task_.padded[p].end);
     double unfinished = 0.0;
     for (Index r = 0; r < task_.run_count; ++r) {
-      const LineTask<float>::Run& run = task_.runs[r];
+      const SumRun& run = task_.runs[r];
       float* const out = task_.out + line.out + run.begin;
       if (run.empty)
         std::memset(static_cast<void*>(out), 0, static_cast<std::size_t>(run.end - run.begin) * sizeof(float));
@@ -282,6 +321,7 @@ class ExactLines {
 
   const LineTask<float>& task_;
   Index batch_, next_ = -1;  // the line that task.kept was made for
+  bool by_two_ = false, bins_ = false;
   InexactFlag flag_;
 };
 

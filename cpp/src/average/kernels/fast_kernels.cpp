@@ -5,6 +5,7 @@
 #include "average/kernels/line_direct.hpp"
 #include "average/kernels/line_values.hpp"
 #include "average/kernels/short_lines.hpp"
+#include "average/kernels/square_lines.hpp"
 #include "average/kernels/sum_rows.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
@@ -61,26 +62,6 @@ inline void add_strips(const float* source, const Index* rows, Index count, Inde
   }
 }
 
-// Two lines of three rows, the second one row further: both need the sum of the middle rows. Takes the magnitudes of
-// the last two. For n of at least a vector: the last one ends with the rows.
-HALFULP_NOINLINE void add_in_step(const float* source, const Index* rows, Index n, const Sums& first,
-                                  const Sums& second, MagnitudeScan<float>& scan) {
-  const float* const x[4] = {source + rows[0], source + rows[1], source + rows[2], source + rows[3]};
-  double *const a = first.sum, *const b = second.sum;
-  auto magnitudes = scan.lanes();
-  for (Index i = 0; i < n; i += kStripWide) {
-    if (n - i < kStripWide) i = n - kStripWide;
-    magnitudes.take(x[2] + i);
-    magnitudes.take(x[3] + i);
-    for (Index k = i; k < i + kStripWide; k += kWide) {
-      const Doubles middle = widened<Doubles>(x[1] + k) + widened<Doubles>(x[2] + k);
-      put_part(a + k, Doubles(middle + widened<Doubles>(x[0] + k)));
-      put_part(b + k, Doubles(middle + widened<Doubles>(x[3] + k)));
-    }
-  }
-  scan.set_lanes(magnitudes);
-}
-
 // A line's row of sums, from that of the line before.
 template <class T>
 void slide_rows(const Sums& before, const T* source, const Index* rows, const SumLine& line, Index n, const Sums& out) {
@@ -116,13 +97,6 @@ class SlabScan {
            task_.slab_width == task_.width;
   }
 
-  // Adds the rows of two lines that are in step.
-  void add_two_lines(const float* source, const SumLine& line, const Sums& first, const Sums& second) {
-    enter(line.first_slab, line.first_slab + 2);
-    add_in_step(source, task_.rows + line.row, task_.width, first, second, scan_);
-    end_ = end_ > line.first_slab + 4 ? end_ : line.first_slab + 4;
-  }
-
   // Adds the rows of a line with one look at each of them, if most of these are new; false if not.
   bool add_rows(const T* source, const SumLine& line, const Sums& out) {
     if constexpr (std::is_same_v<T, float>) {
@@ -140,7 +114,6 @@ class SlabScan {
   MagnitudeLanes<T> magnitudes() const { return scan_.lanes(); }
   LineContents contents() const { return {scan_.range(), negative_zeros_.found()}; }
 
- private:
   void enter(Index first, Index end) {
     if (begin_ == end_) begin_ = end_ = first;
     if (end_ < end) {
@@ -152,6 +125,7 @@ class SlabScan {
     end_ = end_ > end ? end_ : end;
   }
 
+ private:
   // The slabs of the next lines arrive while these lines are made.
   void ask_ahead() {
     prefetch_bytes_for_later(ahead_, task_.ahead);
@@ -179,24 +153,11 @@ inline bool alike(const SumLine& a, const SumLine& b) {
   return a.row == b.row && a.row_count == b.row_count && a.divisor == b.divisor && a.padded == b.padded;
 }
 
-// Whether two lines of three rows follow each other by one row, with one divisor and no padded rows.
-template <class T>
-bool in_step(const LineTask<T>& task, const SumLine& line, const SumLine& next) {
-  return line.row_count == 3 && next.row_count == 3 && next.row == line.row + 1 && next.divisor == line.divisor &&
-         next.first_slab == line.first_slab + 1 && !line.padded && !next.padded && !task.slides && task.batch > 1 &&
-         task.width >= kStripWide;
-}
-
 // Neighbouring lines whose rows of sums are known and which are finished together. They have one divisor.
 template <class T>
 class LineBatch {
  public:
   explicit LineBatch(const LineTask<T>& task) : task_(task) {}
-
-  // Makes room for two lines of one divisor.
-  void reserve_two(const SumLine& line) {
-    if (count_ + 2 > task_.batch || (count_ > 0 && line.divisor != lines_[0]->divisor)) finish();
-  }
 
   // Where in task.row the row of sums of a line goes; perhaps where that of the line before was.
   Index add(const SumLine& line, T* out) {
@@ -246,7 +207,7 @@ class LineBatch {
 
   SumRows rows() const { return {task_.row, task_.row_pitch, count_}; }
 
-  const SumDivisor& divisor_for(Index k, const typename LineTask<T>::Run& run) const {
+  const SumDivisor& divisor_for(Index k, const SumRun& run) const {
     return prepared_divisor(task_, divisor_of(task_, *lines_[k], run));
   }
 
@@ -267,14 +228,14 @@ class LineBatch {
   void finish_bounded() {
     if constexpr (std::is_same_v<T, float>) {
       std::uint8_t* unsure = task_.unsure + (lines_[0] - task_.lines);
-      const auto quotients = [&](const typename LineTask<T>::Run& run) {
+      const auto quotients = [&](const SumRun& run) {
         const SumDivisor& d = divisor_for(0, run);
         return BoundedQuotients<T>{outs_, unsure, d, task_.error * d.inverse};
       };
       if (alone() && along_at_once<HeldAs<T>>(task_, rows(), quotients(task_.runs[0]))) return;
       along<HeldAs<T>>(task_, rows());
       for (Index k = 0; k < count_; ++k) {
-        for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
+        for_each_run(k, [&](const Sums& sums, const SumRun& run) {
           const BoundedQuotients<T> all_lines = quotients(run);
           const auto line = all_lines.line(k);
           for (Index i = run.begin; i < run.end; i += kWide) line.take(i, get<T, Doubles>(sums, i), run.end - i);
@@ -284,7 +245,7 @@ class LineBatch {
   }
 
   void divide_line(Index k) {
-    for_each_run(k, [&](const Sums& sums, const typename LineTask<T>::Run& run) {
+    for_each_run(k, [&](const Sums& sums, const SumRun& run) {
       divide(task_, sums + run.begin, run.end - run.begin, divisor_for(k, run), outs_[k] + run.begin);
     });
   }
@@ -296,7 +257,7 @@ class LineBatch {
     for (Index p = 0; p < task_.padded_count && !lines_[k]->padded; ++p)
       add_padded_zeros(sums.sum + task_.padded[p].begin, task_.padded[p].end - task_.padded[p].begin);
     for (Index r = 0; r < task_.run_count; ++r) {
-      const typename LineTask<T>::Run& run = task_.runs[r];
+      const SumRun& run = task_.runs[r];
       if (run.empty)
         std::memset(static_cast<void*>(outs_[k] + run.begin), 0,
                     static_cast<std::size_t>(run.end - run.begin) * sizeof(T));
@@ -323,7 +284,10 @@ LineContents sum_lines(const LineTask<T>& task) {
   const auto line_bytes = static_cast<std::size_t>(task.runs[task.run_count - 1].end) * sizeof(T);
   Index before = 0;  // where the row of sums of the line before is
   Index first = 0;
-  if constexpr (std::is_same_v<T, float>) first = sum_exact_lines(task);
+  if constexpr (std::is_same_v<T, float>) {
+    first = sum_exact_lines(task);
+    if (first == 0) first = sum_square_lines(task, scan);
+  }
   for (Index l = first; l < task.line_count; ++l) {
     const SumLine& line = task.lines[l];
     T* out = task.out + line.out;
@@ -351,15 +315,6 @@ LineContents sum_lines(const LineTask<T>& task) {
       const SumLine* next = l + 1 < task.line_count && expanded.together(line, task.lines[l + 1]) ? &line + 1 : nullptr;
       if (batch.run(expanded, line, out, next == nullptr ? nullptr : task.out + next->out)) {
         if (next != nullptr) scan.enter(task.lines[++l]);
-        continue;
-      }
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      if (l + 1 < task.line_count && in_step(task, line, task.lines[l + 1]) && scan.whole_rows(line)) {
-        const SumLine& next = task.lines[++l];
-        batch.reserve_two(line);
-        const Sums row = task.row + batch.add(line, out), second = task.row + batch.add(next, task.out + next.out);
-        scan.add_two_lines(source, line, row, second);
         continue;
       }
     }
@@ -503,7 +458,7 @@ LineContents sum_lanes(const LineTask<T>& task) {
     const SumLine& line = task.lines[l];
     if (line.row_count > 0) scan.enter(line);
     for (Index r = 0; r < task.run_count; ++r) {
-      const typename LineTask<T>::Run& run = task.runs[r];
+      const SumRun& run = task.runs[r];
       for (Index o = run.begin; o < run.end; ++o) {
         T* out = task.out + line.out + o * task.output_stride;
         if (run.empty || line.row_count == 0) {

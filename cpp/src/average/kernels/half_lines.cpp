@@ -224,7 +224,7 @@ void run_lines(const LineTask<T>& task, int unit) {
   for (const SumLine *line = task.lines, *next = line; line < end; line = next) {
     while (next < end && next->row_count == line->row_count && next->divisor == line->divisor) ++next;
     for (Index r = 0; r < task.run_count; ++r) {
-      const typename LineTask<T>::Run& run = task.runs[r];
+      const SumRun& run = task.runs[r];
       const bool empty = run.empty || line->row_count == 0;
       for (const SumLine* l = line; l < next && empty; ++l)
         std::memset(static_cast<void*>(task.out + l->out + run.begin), 0,

@@ -92,7 +92,7 @@ inline V quotient(const V& sum, const SumDivisor& d) {
 inline double padded_zero(const SumLine& line) { return line.padded ? 0.0 : -0.0; }
 
 template <class T>
-Index divisor_of(const LineTask<T>& task, const SumLine& line, const typename LineTask<T>::Run& run) {
+Index divisor_of(const LineTask<T>& task, const SumLine& line, const SumRun& run) {
   return task.divisor != 0 ? task.divisor : line.divisor * run.divisor;
 }
 

@@ -1,4 +1,5 @@
-// Lines of short windows two apart, in the ways that are quickest where they apply.
+// Lines of short windows two apart and of wide ones that share nothing, in the ways that are quickest where they
+// apply.
 #pragma once
 
 #include "average/fast_kernels.hpp"
