@@ -95,7 +95,7 @@ constexpr Index kQuickCells = Index{1} << 15;  // in a plane
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-    // A small plane takes less time than ten looks at the clock.
+    // A look at the clock takes as long as some rows of a small plane.
     if (plan.plane_cells > kQuickCells || (++computed_ & 15u) == 0) poll_interrupts();
     prepare(plan, plane);
     if (keyed_) return by_keys(plan, plane, begin, end);
