@@ -66,7 +66,6 @@ struct LineTask : AlongTask {
   const std::uint8_t* cell_padded;
   Index step, cell_stride, output_stride;
 
-  using Run = SumRun;
   const Run* runs;  // counted from the first output
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors

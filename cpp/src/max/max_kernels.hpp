@@ -88,7 +88,9 @@ using PairWindows = Contents (*)(const void* source, const void* tangents, void*
 // The maxima of windows of any height and of two or three cells in width, of cells that only differ if they compare
 // different; what the cells held. Of floats, a -0 that matters counts as infinite, and infinities of both signs as NaN.
 // Output row r has the rows taps[0], taps[1], ... from r * from_step on. At least 32 bytes of outputs must have windows
-// within the row, and no window may lie in the padding alone. The scratch holds a row with 4 * kRowSlack bytes more.
+// within the row, and no window may lie in the padding alone. The scratch is for cells of one and two bytes: as many
+// rows as kStagedRows, or one if there is one row of outputs, each with kRowSlack / 2 items more; then 4 * kRowSlack.
+inline constexpr std::int64_t kStagedRows = 8;
 using ColumnWindows = Contents (*)(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run);
 
 // Kernels for one type of cells.
@@ -113,7 +115,6 @@ struct MaxRowKernels {
   // Changed: of (cell & keep) ^ flip; of i16, of its sortable key as a half type with this infinity, where a NaN or -0
   // counts as NaN. Outputs are cells again. Null for other integers.
   ColumnWindows columns_first, changed_columns_first;
-  bool stages_changed = false;  // whether large results of the changed ones are quicker through a band of outputs
   // The maximum of every four neighbours in clean rows of at least four cells, and what the rows held. Rows of `out`
   // may be written up to a whole vector. [last]: the last of equal ones.
   Contents (*fours[2])(const void* source, void* out, const RowRun& rows);

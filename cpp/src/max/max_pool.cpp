@@ -89,11 +89,14 @@ struct Piece {
   Index first_cell = 0, first_output = 0;
 };
 
+constexpr Index kQuickCells = Index{1} << 15;  // in a plane
+
 // What a thread needs to compute planes: an engine if there is one, and the walk for the rest.
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-    poll_interrupts();
+    // A look at the clock takes as long as some rows of a small plane.
+    if (plan.plane_cells > kQuickCells || (++computed_ & 15u) == 0) poll_interrupts();
     prepare(plan, plane);
     if (keyed_) return by_keys(plan, plane, begin, end);
     values(plan, plane, begin, end);
@@ -175,6 +178,7 @@ class Worker {
   Engine kind_ = Engine::max_walk, key_kind_ = Engine::max_walk;
   EngineTally tally_;
   CellBits bits_, key_bits_;
+  unsigned computed_ = 0;
   bool keyed_ = false;
   ChangedCells changed_;
 };

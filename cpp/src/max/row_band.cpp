@@ -59,7 +59,9 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
   }
   row_length = padded_items(axis_.output * lanes, type.item);
   in_place = reads_channels_last(plan, type, payload, lanes);
-  const Index items = std::max(shape_.pitch * rows, axis_.size * lanes) + 4 * kRowSlack;
+  const Index staged = type.item > 2 ? 0 : plan.axes.size() > 1 ? kStagedRows : 1;
+  const Index items = std::max({shape_.pitch * rows, axis_.size * lanes, staged * (axis_.size + kRowSlack / 2)}) +
+                      4 * kRowSlack;
   values_.assign(items, type.item);
   windows_.taps(loader_, taps_);
   if (windows_.doubling())

@@ -42,8 +42,6 @@ class RowBand {
 
   // Whether small windows of values are taken straight from the array's rows.
   bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept;
-  // Whether large results are quicker through a band of outputs.
-  bool stages() const noexcept { return change != nullptr && kernels_.stages_changed; }
   // `run.rows` rows of outputs, whose first has these taps; rows, steps, fresh taps and `stream` come from the caller.
   Contents columns_first(const void* const* taps, int count, void* out, WindowRun run);
   // Whether they can go past the caches, from row to row without a gap.

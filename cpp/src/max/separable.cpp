@@ -254,14 +254,12 @@ class Separable final : public PlaneEngine {
     const MaxPlan::Spans& spans = plan_.spans[at(rows)];
     const auto cell = [](Index i) { return static_cast<std::size_t>(i); };
     const Index item = type_.item, n = plan_.axes.back().output, step = part_.out.strides[rows] / item;
-    const bool dense = part_.stream && step == n, staged = dense && last_ == 1 && band_.stages();
-    const bool stream = dense && !staged && band_.streams(out);
-    const Index most = staged ? std::min(kRowsAtOnce, band_.capacity()) : kRowsAtOnce;
+    const bool stream = part_.stream && step == n && band_.streams(out);
     std::vector<const void*>& taps = levels_[0].values;
     for (Index o = begin, run = 1; o < end; o += run) {
       const Index count = spans.count[cell(o)], first = spans.begin[cell(o)];
       run = 1;
-      while (o + run < end && run < most && spans.count[cell(o + run)] == count &&
+      while (o + run < end && run < kRowsAtOnce && spans.count[cell(o + run)] == count &&
              spans.begin[cell(o + run)] == first + run * axis.stride)
         ++run;
       taps.clear();
@@ -271,12 +269,10 @@ class Separable final : public PlaneEngine {
       WindowRun windows{run, 0, 0, 0, axis.stride * (part_.x.strides[rows] / item), step};
       windows.fresh = outer_.size() == 1 && axis.dilation == 1 ? static_cast<int>(std::min(count, axis.stride)) : 0;
       windows.stream = stream;
-      windows.ahead = part_.stream && item >= 4 ? rows_ahead(windows.from_step * item) : 0;
+      windows.ahead = part_.stream || item <= 2 ? rows_ahead(windows.from_step * item) : 0;
       char* const target = out + o * part_.out.strides[rows];
-      char* const made = staged ? result_.value(0) : target;
-      const Contents contents = band_.columns_first(taps.data(), static_cast<int>(taps.size()), made, windows);
+      const Contents contents = band_.columns_first(taps.data(), static_cast<int>(taps.size()), target, windows);
       if (contents != Contents::finite) return contents;
-      if (staged) stream_.copy(made, target, run * n * item);
     }
     return Contents::finite;
   }

@@ -1,5 +1,5 @@
-// Lanes that come from the vector before, whether any lane is NaN, the smaller of signed integers: one or two
-// instructions where the compiler would take more.
+// Lanes that come from the vector before or from a neighbour, whether any lane is NaN, the smaller of integers: one or
+// two instructions where the compiler would take more.
 #pragma once
 
 #include "simd/deinterleave.hpp"
@@ -113,6 +113,25 @@ inline Vector<T> smaller_signed(const Vector<T>& a, const Vector<T>& b) {
   else if constexpr (sizeof(T) == 8) return reinterpret<Vector<T>>(_mm512_maskz_min_epi64(0xff, x, y));
 #endif
   return a < b ? a : b;
+}
+
+// The smaller of two lanes of uint16. Without SSE4.1 there is no instruction for it; a saturating difference serves.
+template <class V>
+inline V smaller_unsigned(const V& a, const V& b) {
+#if defined(HALFULP_X86) && !defined(HALFULP_AVX2)
+  static_assert(sizeof(V) == 16);
+  return a - reinterpret<V>(_mm_subs_epu16(reinterpret<__m128i>(a), reinterpret<__m128i>(b)));
+#else
+  return a < b ? a : b;
+#endif
+}
+
+// The second item of every pair of integers in place of the first, zero in place of the second.
+template <class V>
+inline V second_as_first(const V& v) {
+  constexpr int item = sizeof(lane_type<V>);
+  using Pair = std::make_unsigned_t<typename IntOfSize<2 * item>::type>;
+  return reinterpret<V>(reinterpret<Vector<Pair, sizeof(V)>>(v) >> 8 * item);
 }
 
 }  // namespace halfulp::HALFULP_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <span>
 #include <utility>
@@ -145,6 +146,39 @@ void check_case(bool channels_last, Kind kind) {
   if (!special) CHECK(total == spread);  // small integers: every cotangent arrives once
 }
 
+// Small windows of rows around the lengths of vectors, of integers of one and two bytes.
+template <class T>
+void check_rows(Index width) {
+  WindowParameters p;
+  for (int axis = 0; axis < 2; ++axis) {
+    const Index kernel = integer(2, 3);
+    p.kernel.push_back(kernel);
+    p.stride.push_back(integer(1, 2));
+    p.dilation.push_back(1);
+    p.before.push_back(integer(0, kernel - 1));
+    p.after.push_back(integer(0, kernel - 1));
+  }
+  const Index sizes[] = {integer(3, 14), width};
+  const MaxPlan plan = plan_of(p, sizes, Kind::small);
+  const Sizes in{1, 3, sizes[0], sizes[1]}, out{1, 3, plan.axes[0].output, plan.axes[1].output};
+  tests::describe("generator", 5, "rows of", name_of(dtype_of<T>), "isa", name_of(current_isa()), "shape",
+                  tuple_text(in.span()), "kernel", tuple_text(p.kernel), "stride", tuple_text(p.stride), "before",
+                  tuple_text(p.before), "after", tuple_text(p.after));
+  Array<T> x(in, false), y(out, false);
+  for (T& item : x.items) item = static_cast<T>(generator());
+  max_forward(plan, x.view, y.view);
+  for (Index c = 0; c < 3; ++c)
+    for (Index oy = 0; oy < out[2]; ++oy)
+      for (Index ox = 0; ox < out[3]; ++ox) {
+        T best = std::numeric_limits<T>::lowest();
+        const Index top = oy * p.stride[0] - p.before[0], left = ox * p.stride[1] - p.before[1];
+        for (Index iy = std::max<Index>(top, 0); iy < std::min(top + p.kernel[0], sizes[0]); ++iy)
+          for (Index ix = std::max<Index>(left, 0); ix < std::min(left + p.kernel[1], width); ++ix)
+            best = std::max(best, x.at(0, c, iy, ix));
+        CHECK(y.at(0, c, oy, ox) == best);
+      }
+}
+
 // Bins that start where a list says, in order, with the last one at the end of the axis.
 Axis random_bins(Index size) {
   const Index kernel = integer(1, size);
@@ -207,6 +241,12 @@ int main() {
         check_case<double>(i % 2 == 0, kind);
         check_bins<float>(i % 2 == 0);
         check_bins<double>(i % 2 == 0);
+      }
+      for (Index width = 20; width < 150; ++width) {
+        check_rows<std::int8_t>(width);
+        check_rows<std::uint8_t>(width);
+        check_rows<std::int16_t>(width);
+        check_rows<std::uint16_t>(width);
       }
     }
   }

@@ -56,6 +56,15 @@ void check_across() {
       v[lane] = std::numeric_limits<T>::quiet_NaN();
       CHECK(any_nan<T>(v));
     }
+  } else if constexpr (std::is_same_v<T, std::uint16_t>) {
+    auto first = all;
+    first[0] = 0x8000;  // larger than the other, but for its sign
+    CHECK(holds(smaller_unsigned(load(first.data()), now), lanes<T, kVectorBytes>([&](int i) {
+      return std::min(first[static_cast<std::size_t>(i)], item<T>(n + i));
+    })));
+    CHECK(holds(smaller_unsigned(now, load(first.data())), lanes<T, kVectorBytes>([&](int i) {
+      return std::min(first[static_cast<std::size_t>(i)], item<T>(n + i));
+    })));
   } else if constexpr (std::is_signed_v<T>) {
     CHECK(holds(smaller_signed<T>(before, now),
                 lanes<T, kVectorBytes>([](int i) { return std::min(item<T>(i), item<T>(n + i)); })));
@@ -90,6 +99,8 @@ void check_shuffles() {
                                  load<T, Bytes>(row.data() + 2 * n)};
   CHECK(holds(deinterleaved2<0>(v[0], v[1]), lanes<T, Bytes>([](int i) { return item<T>(2 * i); })));
   CHECK(holds(deinterleaved2<1>(v[0], v[1]), lanes<T, Bytes>([](int i) { return item<T>(2 * i + 1); })));
+  if constexpr (std::is_integral_v<T> && sizeof(T) <= 2)
+    CHECK(holds(second_as_first(v[0]), lanes<T, Bytes>([](int i) { return i % 2 == 0 ? item<T>(i + 1) : T{}; })));
   CHECK(holds(deinterleaved3<0>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i); })));
   CHECK(holds(deinterleaved3<1>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i + 1); })));
   CHECK(holds(deinterleaved3<2>(v), lanes<T, Bytes>([](int i) { return item<T>(3 * i + 2); })));
@@ -428,6 +439,7 @@ void check_all() {
   check_across<double>();
   check_across<std::uint8_t>();
   check_across<std::int16_t>();
+  check_across<std::uint16_t>();
   check_across<std::int32_t>();
   check_across<std::int64_t>();
   check_type<float>();

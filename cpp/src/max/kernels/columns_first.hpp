@@ -1,8 +1,8 @@
 // Windows of a plane of values in one pass: the maxima of columns, in registers, then windows of two or three of them.
 // That deinterleaves one row for every row of outputs, and the memory is never idle: nothing is kept for a second pass.
 // Rows of large arrays are asked for early: some processors do not foresee two or more rows that are read by turns.
-// Equal cells must not differ: integers, sortable keys, and floats if no column's first maximum is -0. For if the
-// maximum of a window is a zero, the first of its zeros in row-major order is also the first of its column.
+// For floats: equal ones differ if they are zeros, so that no column's first maximum may be -0. For if the maximum of a
+// window is a zero, the first of its zeros in row-major order is also the first of its column.
 #pragma once
 
 #include "max/kernels/windows.hpp"
@@ -11,39 +11,6 @@
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
-
-// Remembers whether keys of NaN or of -0 have been read. A positive NaN is larger than all others: it is seen in the
-// maxima.
-class KeyRange {
- public:
-  using V = Vector<std::int16_t>;
-  using U = Vector<std::uint16_t>;
-  void see(const V& key, int) {
-    lowest_ = key < lowest_ ? key : lowest_;
-    highest_ = max_first(highest_, reinterpret<U>(key));
-  }
-  void see_maxima(const V& best) { best_ = max_first(best_, best); }
-  void join(const KeyRange& other) {
-    lowest_ = other.lowest_ < lowest_ ? other.lowest_ : lowest_;
-    highest_ = max_first(highest_, other.highest_);
-    best_ = max_first(best_, other.best_);
-  }
-  Contents found(std::int16_t infinity) const {
-    std::int16_t lowest[kLanes<std::int16_t>], best[kLanes<std::int16_t>];
-    std::uint16_t highest[kLanes<std::int16_t>];
-    store(lowest, lowest_);
-    store(best, best_);
-    store(highest, highest_);
-    bool clean = true;
-    for (int i = 0; i < kLanes<std::int16_t>; ++i)
-      clean = clean && lowest[i] >= -infinity - 1 && best[i] <= infinity && highest[i] != 0xffff;
-    return clean ? Contents::finite : Contents::nan;
-  }
-
- private:
-  V lowest_{}, best_{};
-  U highest_{};
-};
 
 // Remembers whether a NaN has been read, or infinities of both signs (the sum of the cells is then NaN), and whether a
 // -0 was a maximum, which counts as infinite (its bits are the lowest integer).
@@ -59,7 +26,7 @@ class FloatRange {
     odd_ += other.odd_;
     lowest_ = smaller_signed<I>(lowest_, other.lowest_);
   }
-  Contents found(std::int16_t) const {
+  Contents found() const {
     C sums[kLanes<C>];
     I lowest[kLanes<C>];
     store(sums, V(even_ + odd_));
@@ -77,18 +44,6 @@ class FloatRange {
   Vector<I> lowest_{};
 };
 
-template <class C>
-struct NoRange {
-  void see(const Vector<C>&, int) {}
-  void see_maxima(const Vector<C>&) {}
-  void join(const NoRange&) {}
-  Contents found(std::int16_t) const { return Contents::finite; }
-};
-
-template <class C, Change Kind>
-using RangeOf = std::conditional_t<Kind == Change::keys, KeyRange,
-                                   std::conditional_t<std::is_floating_point_v<C>, FloatRange<C>, NoRange<C>>>;
-
 // The columns of one row of windows. Taps: how many rows, or 0 if only `count` says so.
 template <class C, Change Kind, int Taps>
 class Columns {
@@ -101,7 +56,7 @@ class Columns {
 
   // The maxima of columns from `cell` on; the first Watched taps are looked at. `number` is that of the vector.
   template <int Watched>
-  V at(int64_t cell, int number, RangeOf<C, Kind>& range) const {
+  V at(int64_t cell, int number, FloatRange<C>& range) const {
     if constexpr (Taps == 1) prefetch(taps_[0] + cell);  // nobody asks for single rows early
     return maxima<Watched>(range, number, [&](const C* row) { return load(row + cell); });
   }
@@ -112,13 +67,13 @@ class Columns {
       for (int64_t i = 0; i < cells; i += line) prefetch_line(row(tap) + beyond + i);
   }
   // One column in every lane.
-  V one(int64_t cell, RangeOf<C, Kind>& range) const {
+  V one(int64_t cell, FloatRange<C>& range) const {
     return maxima<Taps>(range, 0, [&](const C* row) { return splat(row[cell]); });
   }
 
  private:
   template <int Watched, class Cells>
-  V maxima(RangeOf<C, Kind>& range, int number, Cells&& cells) const {
+  V maxima(FloatRange<C>& range, int number, Cells&& cells) const {
     V best{};
     for (int t = 0; t < (Taps > 0 ? Taps : count_); ++t) {
       const V v = change_(cells(Taps > 0 ? taps_[t] : row(t)));
@@ -140,7 +95,7 @@ class Columns {
 // Rows [first, stop) of outputs. The inner ones go in vectors, the last of which overlaps its neighbour.
 template <class C, int Stride, int Count, Change Kind, int Taps, int Watched>
 void column_rows(const void* const* taps, int count, C* out, const WindowRun& run, int64_t first, int64_t stop,
-                 RangeOf<C, Kind>& seen) {
+                 FloatRange<C>& seen) {
   using V = Vector<C>;
   constexpr int wide = kLanes<C>;
   constexpr int64_t back = Count - Stride;  // cells of an output's window before the block that it is made from
@@ -150,7 +105,7 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
   int64_t begin = 0, end = (run.cells - Count + run.before) / Stride + 1;
   while (block(begin) < 0) ++begin;
   if (end > run.outputs) end = run.outputs;
-  RangeOf<C, Kind> range, ends;  // that of the vectors stays in registers
+  FloatRange<C> range, ends;  // that of the vectors stays in registers
   for (int64_t r = first; r < stop; ++r) {
     const Columns<C, Kind, Taps> columns(taps, count, r * run.from_step, change);
     C* const target = out + r * run.to_step;
@@ -213,20 +168,20 @@ void column_rows(const void* const* taps, int count, C* out, const WindowRun& ru
 template <class C, int Stride, int Count, Change Kind>
 Contents columns_of(const void* const* taps, int count, void* out, const WindowRun& given) {
   const WindowRun run = given;
-  RangeOf<C, Kind> range;
+  FloatRange<C> range;
   C* const target = static_cast<C*>(out);
   if (count == 1) {
     column_rows<C, Stride, Count, Kind, 1, 1>(taps, count, target, run, 0, run.rows, range);
-    return range.found(run.infinity);
+    return range.found();
   }
   // The taps that the next row has as well need not be looked at.
-  constexpr bool watches = !std::is_same_v<decltype(range), NoRange<C>> && Stride < Count;
+  constexpr bool watches = Stride < Count;
   int64_t first = count == Count ? run.rows : 0;
   if (watches && first > 0) first = run.fresh > 0 && run.fresh <= Stride ? run.rows - 1 : 0;
   if (first > 0)
     column_rows<C, Stride, Count, Kind, Count, watches ? Stride : Count>(taps, count, target, run, 0, first, range);
   if (first < run.rows) column_rows<C, Stride, Count, Kind, 0, 0>(taps, count, target, run, first, run.rows, range);
-  return range.found(run.infinity);
+  return range.found();
 }
 
 template <class C, Change Kind>

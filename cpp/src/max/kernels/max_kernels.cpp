@@ -1,7 +1,7 @@
 // Rows of hard max: fold taps, copy and deinterleave rows while looking for NaN; windows.hpp has the small windows.
 #include "max/kernels/values.hpp"
 #include "max/kernels/columns_first.hpp"
-#include "max/kernels/keyed_columns.hpp"
+#include "max/kernels/staged_columns.hpp"
 
 namespace halfulp::HALFULP_ISA_NAMESPACE {
 namespace {
@@ -468,14 +468,12 @@ constexpr MaxRowKernels row_kernels() {
   table.deinterleave3 = deinterleave<C, 3>;
   constexpr Change change = number ? Change::bits : Change::order;
   // Doubles are quicker in two passes, which stream whole bands.
-  if constexpr (sizeof(C) == 4 ? number : sizeof(C) <= 2)
-    table.columns_first = columns_first<C, number ? Change::none : change>;
-  if constexpr (std::is_same_v<C, std::int16_t>) {
-    if constexpr (kLanes<C> <= 8) table.changed_columns_first = columns_first<C, Change::keys>;
-    else table.changed_columns_first = keyed_columns;
-    table.stages_changed = kLanes<C> > 8;
+  if constexpr (number && sizeof(C) == 4) {
+    table.columns_first = columns_first<C, Change::none>;
+    table.changed_columns_first = columns_first<C, Change::bits>;
   }
-  if constexpr (number && sizeof(C) == 4) table.changed_columns_first = columns_first<C, Change::bits>;
+  if constexpr (sizeof(C) <= 2) table.columns_first = staged_columns<C, Change::order>;
+  if constexpr (std::is_same_v<C, std::int16_t>) table.changed_columns_first = staged_columns<C, Change::keys>;
   if constexpr (sizeof(C) >= 4 || kVectorBytes <= 32) table.windows = windows<C, change>;
   table.fours[0] = fours<C, false>;
   table.fours[1] = fours<C, number>;
