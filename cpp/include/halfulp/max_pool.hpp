@@ -52,6 +52,8 @@ struct MaxPlan {
 
   int ndim() const noexcept { return static_cast<int>(axes.size()); }
   bool many_winners() const noexcept { return ties == Ties::all || ties == Ties::split; }
+  // How many outputs of an axis from o on, up to `end`, have as many cells as o, each a stride after the one before.
+  Index alike(int axis, Index o, Index end) const noexcept;
   // The same windows with another policy.
   MaxPlan with(Ties other) const {
     MaxPlan plan = *this;

@@ -50,18 +50,19 @@ struct WindowRun {
   std::int64_t ahead = 0;  // cells are asked for so many rows of outputs before they are read; 0: they are not
 };
 
-// The windows of `outputs` positions along a row of pixels, `from_step` items apart, of `items` items each: whole
-// vectors. What `before` holds of the rows above, `before_step` items apart, comes first.
+// The windows of `outputs` positions along a row of pixels, `from_step` items apart, of `items` items each: a vector at
+// least. What `before` holds of the rows above, `before_step` items apart, comes first.
 struct PixelRun {
   std::int64_t outputs = 1;
   std::int64_t items = 0;
   std::int64_t from_step = 0;
-  const void* before = nullptr;
+  const void* before = nullptr;  // integers as they are compared; `kept`, too
   std::int64_t before_step = 0;
   void* kept = nullptr;  // positions of `items` items
   void* out = nullptr;   // not null for the last row of the windows
   std::int64_t out_step = 0;
-  bool stream = false;  // past the caches: vectors of `out` are aligned
+  bool stream = false;  // past the caches: vectors of `out` are aligned, and whole
+  std::uint64_t flip = 0;
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
@@ -98,7 +99,7 @@ struct MaxRowKernels {
   void (*fold[kMaxRules])(const void* const* taps, int count, void* out, const RowRun& rows);
   // One row of windows over interleaved planes of clean cells: the winners of `before` and of the taps, in that order,
   // go to `out`, and those of the taps alone to `kept`; without `out` the former go to `kept`, which may be `before`.
-  // False if a NaN was read, or infinities of both signs. Null but for floats.
+  // False if a NaN was read, or infinities of both signs.
   bool (*pixels)(const void* const* taps, int count, const PixelRun& run);
   // The largest of n >= 1 values, in any order: of zeros either.
   void (*largest[kMaxRules])(const void* values, std::int64_t n, std::uint64_t flip, void* value);

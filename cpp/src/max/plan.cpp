@@ -33,4 +33,14 @@ MaxPlan::MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties_poli
   any_empty = any_empty && !no_windows;
 }
 
+Index MaxPlan::alike(int axis, Index o, Index end) const noexcept {
+  const Spans& s = spans[static_cast<std::size_t>(axis)];
+  const auto first = static_cast<std::size_t>(o);
+  const Index stride = axes[static_cast<std::size_t>(axis)].stride;
+  Index run = 1;
+  for (std::size_t i = first + 1; i < static_cast<std::size_t>(end); ++i, ++run)
+    if (s.count[i] != s.count[first] || s.begin[i] != s.begin[first] + run * stride) break;
+  return run;
+}
+
 }  // namespace halfulp

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "halfulp/array.hpp"
 #include "halfulp/dtype.hpp"
@@ -148,6 +149,32 @@ void outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
       output[a] = 0;
     }
     if (a == 0) ++output[0];
+  }
+}
+
+// Calls visit(output) for the outputs of all axes but the last, the first of them in [begin, end), in row-major order,
+// while it returns true. At least two axes.
+template <class Visit>
+void outer_outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
+  Index output[kMaxRank] = {begin};
+  while (output[0] < end && visit(static_cast<const Index*>(output))) {
+    for (int a = plan.ndim() - 2; a >= 0; --a) {
+      if (++output[a] < plan.axes[a].output || a == 0) break;
+      output[a] = 0;
+    }
+  }
+}
+
+// The byte offsets of the rows of cells that a window has, in row-major order; `output` says nothing of the last axis.
+inline void window_rows(const MaxPlan& plan, const Index* output, const Index* strides, std::vector<Index>& rows) {
+  rows.assign(1, 0);
+  for (int a = 0; a + 1 < plan.ndim(); ++a) {
+    const Index first = plan.spans[a].begin[output[a]], count = plan.spans[a].count[output[a]];
+    const auto known = static_cast<Index>(rows.size());
+    rows.resize(static_cast<std::size_t>(known * count));
+    for (Index i = known; i-- > 0;)  // in place, from the end
+      for (Index t = count; t-- > 0;)
+        rows[i * count + t] = rows[i] + (first + t * plan.axes[a].dilation) * strides[a];
   }
 }
 

@@ -69,11 +69,6 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
       case 2: return fold_counted<C, Rule, 2>(taps, count, out, rows);
       case 3: return fold_counted<C, Rule, 3>(taps, count, out, rows);
       case 4: return fold_counted<C, Rule, 4>(taps, count, out, rows);
-      case 9:
-        if constexpr (sizeof(C) < 4 || (Rule == MaxRule::propagate && sizeof(C) == 4))
-          return fold_counted<C, Rule, 9>(taps, count, out, rows);
-        else
-          break;
       default: break;
     }
   }
@@ -83,8 +78,9 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
 template <class C, int Count>
 bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
   const int all = Count > 0 ? Count : count;
-  const int64_t n = run.items, from_step = run.from_step;
+  const int64_t n = run.items, from_step = run.from_step, whole = n / kLanes<C> * kLanes<C>;
   const bool ends = run.out != nullptr, streams = run.stream;
+  const Order<C> order(run.flip);
   Vector<C> sums{};
   for (int64_t o = 0; o < run.outputs; ++o) {
     const int64_t offset = o * from_step;
@@ -92,22 +88,36 @@ bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
     const C* const before = static_cast<const C*>(run.before) + o * run.before_step;
     C* const kept = static_cast<C*>(run.kept) + o * n;
     C* const out = static_cast<C*>(run.out) + (ends ? o * run.out_step : 0);
-    for (int64_t i = 0; i < n; i += kLanes<C>) {
-      Vector<C> best = load(taps(0, offset) + i), sum = best;
+    const auto row_maxima = [&](int64_t i) {
+      const Vector<C> first = load(taps(0, offset) + i);
+      Vector<C> best = order(first), sum = first;
       for (int t = 1; t < all; ++t) {
         const Vector<C> x = load(taps(t, offset) + i);
-        sum += x;
-        best = max_first(best, x);
+        if constexpr (std::is_floating_point_v<C>) sum += x;
+        best = max_first(best, order(x));
       }
-      sums += sum;
-      const Vector<C> joined = max_first(load(before + i), best);
+      if constexpr (std::is_floating_point_v<C>) sums += sum;
+      return best;
+    };
+    const auto put = [&](int64_t i, const Vector<C>& best, const Vector<C>& joined) {
       store(kept + i, ends ? best : joined);
-      if (!ends) continue;
-      if (streams) stream(out + i, joined);
-      else store(out + i, joined);
+      if (!ends) return;
+      if (streams) stream(out + i, order(joined));
+      else store(out + i, order(joined));
+    };
+    const int64_t rest = n - kLanes<C>;  // where the last vector begins, which overlaps its neighbour
+    Vector<C> last{}, last_joined{};
+    if (whole < n) {  // before `kept` is written, which may be `before`
+      last = row_maxima(rest);
+      last_joined = max_first(load(before + rest), last);
     }
+    for (int64_t i = 0; i < whole; i += kLanes<C>) {
+      const Vector<C> best = row_maxima(i);
+      put(i, best, max_first(load(before + i), best));
+    }
+    if (whole < n) put(rest, last, last_joined);
   }
-  return !any_nan<C>(sums);
+  return !std::is_floating_point_v<C> || !any_nan<C>(sums);
 }
 
 template <class C>
@@ -462,7 +472,7 @@ constexpr MaxRowKernels row_kernels() {
   set_rule<C, MaxRule::clean>(table);
   set_rule<C, MaxRule::absent>(table);
   set_rule<C, MaxRule::propagate>(table);
-  if constexpr (number) table.pixels = pixels<C>;
+  table.pixels = pixels<C>;
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
