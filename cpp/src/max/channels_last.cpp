@@ -34,8 +34,8 @@ class ChannelsLast final : public PlaneEngine {
     if (last_ == 0) return row(plane, plane.x.data, false, plane.out.data, begin, end);
     const char* kept = nullptr;  // the row whose maxima are kept
     bool clean = true;
-    walk::outer_outputs(plan_, begin, end, [&](const Index* output) {
-      walk::window_rows(plan_, output, plane.x.strides, rows_);
+    walk::outer_outputs(plan_, last_, begin, end, [&](const Index* output) {
+      walk::window_rows(plan_, last_, output, plane.x.strides, rows_);
       const std::size_t count = rows_.size(), first = count > 1 && plane.x.data + rows_[0] == kept ? 1 : 0;
       char* const out = plane.out.data + walk::position(output, plane.out.strides, last_);
       for (std::size_t t = first; t < count && clean; ++t)

@@ -97,6 +97,7 @@ class Engines {
   void set(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
     static constexpr std::pair<Make, Engine> bins[] = {{make_bins, Engine::max_bins}};
     static constexpr std::pair<Make, Engine> sliding[] = {{make_channels_last, Engine::max_channels_last},
+                                                          {make_columns_first, Engine::max_columns_first},
                                                           {make_separable, Engine::max_separable}};
     plan_ = &plan;
     type_ = type;
@@ -184,7 +185,7 @@ class Worker {
   // Half types by sortable keys, or by their values where a NaN or -0 is among them.
   void by_keys(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     const MaxPlane cells = as_keys(plane);
-    const auto changes = [&](PlaneEngine& engine, Engine) { return engine.changes(cells); };
+    const auto changes = [&](PlaneEngine& engine, Engine) { return engine.changes(); };
     if (key_engines_.find(cells, changes) != nullptr) {
       if (attempt_changed(key_engines_, cells, begin, end, key_bits_) != nullptr) return;
       return values(plan, plane, begin, end);

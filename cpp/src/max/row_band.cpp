@@ -49,8 +49,8 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
       shape_(windows_.shape(rows, type.item)),
       loader_(shape_, type, 0) {
   const auto compared = static_cast<int>(type.compared);
-  inner_ = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);
-  const MaxKernels& narrow = select_max_kernels(type.item < 4 ? 0 : inner_ * type.item);
+  const Index inner = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);  // windows without padding
+  const MaxKernels& narrow = select_max_kernels(type.item < 4 ? 0 : inner * type.item);
   window_kernels_ = &narrow.rows[compared];
   if (payload != Payload::none) {
     const bool tangent = payload == Payload::tangent;
@@ -155,7 +155,6 @@ void RowBand::fold_pair_exact(const void* const* values, const void* const* pair
   fold_pairs(pair_kernels_->fold_exact, values, pairs, count, value, pair, add, step, rows);
 }
 
-// Whether there is a kernel for windows straight from the array's rows.
 bool RowBand::small_windows(const MaxPlane& plane, int row_axis) const noexcept {
   const auto dense = [&](const Plane& p) { return dense_rows(row_step(p, row_axis), p.strides[row_axis + 1]); };
   return axis_.dilation == 1 && (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 && last_ == 0 &&
@@ -184,35 +183,6 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
   }
   const auto kernel = change == nullptr ? pair_windows_->windows : pair_windows_->changed;
   return kernel(cells, tangents, made_, made_pairs_, run);
-}
-
-bool RowBand::takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
-  const auto kernel = change == nullptr ? kernels_.columns_first : kernels_.changed_columns_first;
-  return rule_ == MaxRule::clean && payload_ == Payload::none && inner_ * type_.item >= 32 &&
-         kernel != nullptr && small_windows(plane, row_axis);
-}
-
-Contents RowBand::columns_first(const void* const* taps, int count, void* out, WindowRun run) {
-  run.cells = axis_.size;
-  run.before = axis_.before;
-  run.outputs = axis_.output;
-  run.flip = type_.flip;
-  run.stride = static_cast<int>(axis_.stride);
-  run.window = static_cast<int>(axis_.kernel);
-  // Whole vectors past the caches may be narrow ones.
-  const Index fitting = run.stream && axis_.output * type_.item % 64 != 0 ? 32 : inner_ * type_.item;
-  const MaxRowKernels& kernels = select_max_kernels(fitting).rows[static_cast<int>(type_.compared)];
-  if (change == nullptr) return kernels.columns_first(taps, count, values_.data(), out, run);
-  run.keep = change->keep;
-  run.flip = change->flip;
-  run.infinity = change->infinity;
-  return kernels.changed_columns_first(taps, count, values_.data(), out, run);
-}
-
-bool RowBand::streams(const char* out) const noexcept {
-  const Index row = axis_.output * type_.item, vector = row % 64 == 0 ? 64 : 32;
-  return row % 32 == 0 && reinterpret_cast<std::uintptr_t>(out) % static_cast<std::uintptr_t>(vector) == 0 &&
-         axis_.before <= axis_.kernel - axis_.stride;
 }
 
 // The doubling straight from the array's rows, through real cells only.

@@ -33,21 +33,8 @@ class RowBand {
 
   RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes, Index rows);
 
-  // Whether small windows can be taken of changed cells.
-  bool changes(const MaxPlane& plane, int row_axis) const noexcept {
-    if (type_.is_number()) return small_windows(plane, row_axis);
-    return type_.compared == Compared::i16 && kernels_.changed_columns_first != nullptr &&
-           takes_columns_first(plane, row_axis);
-  }
-
-  // Whether small windows of values are taken straight from the array's rows.
-  bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept;
-  // Whether large results are quicker through a band of outputs.
-  bool stages() const noexcept { return change != nullptr && kernels_.stages_changed; }
-  // `run.rows` rows of outputs, whose first has these taps; rows, steps, fresh taps and `stream` come from the caller.
-  Contents columns_first(const void* const* taps, int count, void* out, WindowRun run);
-  // Whether they can go past the caches, from row to row without a gap.
-  bool streams(const char* out) const noexcept;
+  // Whether there is a kernel for windows straight from the array's rows.
+  bool small_windows(const MaxPlane& plane, int row_axis) const noexcept;
 
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule);
@@ -97,7 +84,6 @@ class RowBand {
   bool dense_rows(Index row_step, Index step) const noexcept {
     return !type_.converts() && shape_.lanes == 1 && step == type_.item && row_step % type_.item == 0;
   }
-  bool small_windows(const MaxPlane& plane, int row_axis) const noexcept;
   Contents fold_small(const MaxPlane& plane, int row_axis, const char* x, const char* tangent);
   Contents fold_clipped(const char* x, Index row_step);
   void fold_channels(const char* x, Index stride, char* target);
@@ -124,7 +110,6 @@ class RowBand {
   std::vector<const void*> taps_, pair_taps_, reversed_, reversed_pairs_;
   ItemBuffer values_, scratch_[2], pairs_, pair_scratch_[2];
   Index row_weight_ = 0;
-  Index inner_ = 0;  // windows without padding
   MaxRule rule_ = MaxRule::clean;
   bool ready_ = false, relative_ = false;
   ClippedDoubling clipped_;

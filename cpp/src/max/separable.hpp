@@ -18,7 +18,7 @@ class PlaneEngine {
   // not do that, or if a NaN was met, or a -0 by sortable keys.
   virtual bool run_changed(const MaxPlane&, Index, Index, const CellBits&) { return false; }
   // Whether it does that; a failure is then due to the data.
-  virtual bool changes(const MaxPlane&) const { return false; }
+  virtual bool changes() const noexcept { return false; }
   // Whether the values of the last run hold no NaN but the quiet one (nan.hpp).
   virtual bool has_quiet_nans() const noexcept { return false; }
 };
@@ -29,6 +29,9 @@ std::unique_ptr<PlaneEngine> make_separable(const MaxPlan& plan, const MaxPlane&
 
 // For values of small sliding windows over interleaved planes; null where it does not apply.
 std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& prototype, const CellType& type);
+
+// For values of small sliding windows over dense rows; null where it does not apply.
+std::unique_ptr<PlaneEngine> make_columns_first(const MaxPlan& plan, const MaxPlane& prototype, const CellType& type);
 
 // For adaptive and global windows, and for sliding ones that hardly overlap. One axis is cut into any ranges.
 bool bins_apply(const MaxPlan& plan, const MaxPlane& prototype) noexcept;

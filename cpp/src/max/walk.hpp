@@ -152,23 +152,24 @@ void outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
   }
 }
 
-// Calls visit(output) for the outputs of all axes but the last, the first of them in [begin, end), in row-major order,
-// while it returns true. At least two axes.
+// Calls visit(output) for the outputs of the first axes, those of the very first in [begin, end), in row-major order,
+// while it returns true.
 template <class Visit>
-void outer_outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
+void outer_outputs(const MaxPlan& plan, int axes, Index begin, Index end, Visit&& visit) {
   Index output[kMaxRank] = {begin};
   while (output[0] < end && visit(static_cast<const Index*>(output))) {
-    for (int a = plan.ndim() - 2; a >= 0; --a) {
+    for (int a = axes - 1; a >= 0; --a) {
       if (++output[a] < plan.axes[a].output || a == 0) break;
       output[a] = 0;
     }
   }
 }
 
-// The byte offsets of the rows of cells that a window has, in row-major order; `output` says nothing of the last axis.
-inline void window_rows(const MaxPlan& plan, const Index* output, const Index* strides, std::vector<Index>& rows) {
+// The byte offsets of the rows of cells that a window has, if those are what the first axes leave, in row-major order.
+inline void window_rows(const MaxPlan& plan, int axes, const Index* output, const Index* strides,
+                        std::vector<Index>& rows) {
   rows.assign(1, 0);
-  for (int a = 0; a + 1 < plan.ndim(); ++a) {
+  for (int a = 0; a < axes; ++a) {
     const Index first = plan.spans[a].begin[output[a]], count = plan.spans[a].count[output[a]];
     const auto known = static_cast<Index>(rows.size());
     rows.resize(static_cast<std::size_t>(known * count));
