@@ -1,6 +1,7 @@
 // Hard max of small windows over interleaved planes (the channels of channels-last storage), where they lie. Cells are
 // read a row at a time, in order, which suits memory: the maxima of a row join what is kept of the rows above, and a row
-// that two windows share is read once. Right for rows without NaN and without infinities of both signs.
+// that two windows share is read once. Right for rows without NaN and without infinities of both signs, and for keys of
+// halves that have no -0.
 #include <cstdint>
 #include <vector>
 
@@ -21,9 +22,9 @@ class ChannelsLast final : public PlaneEngine {
         last_(plan.ndim() - 1),
         item_(type.item),
         lanes_(lanes),
-        flip_(type.flip),
         vector_(lanes * type.item % 64 == 32 ? 32 : 64),
-        pixels_(select_max_kernels(vector_).rows[static_cast<int>(type.compared)].pixels) {
+        plain_{~std::uint64_t{0}, type.flip, 0},
+        kernels_(select_max_kernels(vector_).rows[static_cast<int>(type.compared)]) {
     kept_.assign(plan.axes.back().output * lanes, type.item);
     padding_.assign(lanes, type.item, type.padding(MaxRule::clean) ^ type.flip);
   }
@@ -31,6 +32,17 @@ class ChannelsLast final : public PlaneEngine {
   bool has_quiet_nans() const noexcept override { return true; }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
+    return windows(plane, begin, end, plain_, kernels_.pixels);
+  }
+  bool changes() const noexcept override { return kernels_.changed_pixels != nullptr; }
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+    return changes() && windows(plane, begin, end, bits, kernels_.changed_pixels);
+  }
+
+ private:
+  bool windows(const MaxPlane& plane, Index begin, Index end, const CellBits& bits, Pixels kernel) {
+    bits_ = bits;
+    pixels_ = kernel;
     if (last_ == 0) return row(plane, plane.x.data, false, plane.out.data, begin, end);
     const char* kept = nullptr;  // the row whose maxima are kept
     bool clean = true;
@@ -46,7 +58,6 @@ class ChannelsLast final : public PlaneEngine {
     return clean;
   }
 
- private:
   // Outputs [begin, end) of a row of cells. It comes first in its windows unless they go `on`, and last if there is a
   // target for them.
   bool row(const MaxPlane& plane, const char* cells, bool on, char* target, Index begin, Index end) {
@@ -58,12 +69,14 @@ class ChannelsLast final : public PlaneEngine {
     run.from_step = axis.stride * step / item_;
     run.before_step = on ? lanes_ : 0;
     run.out_step = out_step / item_;
-    run.flip = flip_;
+    run.keep = bits_.keep;
+    run.flip = bits_.flip;
+    run.infinity = bits_.infinity;
     run.stream = plane.stream && out_step == bytes && bytes % vector_ == 0 &&
                  reinterpret_cast<std::uintptr_t>(target) % static_cast<std::uintptr_t>(vector_) == 0;
     bool clean = true;
     for (Index o = begin; o < end && clean; o += run.outputs) {
-      run.outputs = plan_.alike(last_, o, end);
+      run.outputs = spans.alike(o, end, axis.stride);
       run.kept = kept_.at(o * lanes_);
       run.before = on ? run.kept : padding_.data();
       run.out = target == nullptr ? nullptr : target + o * out_step;
@@ -78,9 +91,10 @@ class ChannelsLast final : public PlaneEngine {
   const MaxPlan& plan_;
   int last_;
   Index item_, lanes_;
-  std::uint64_t flip_;
   Index vector_;
-  bool (*pixels_)(const void* const*, int, const PixelRun&);
+  CellBits plain_, bits_;
+  const MaxRowKernels& kernels_;
+  Pixels pixels_ = nullptr;
   std::vector<Index> rows_;
   std::vector<const void*> taps_;
   ItemBuffer kept_, padding_;

@@ -91,7 +91,7 @@ class ColumnsFirst final : public PlaneEngine {
     const Index most = staged ? std::min(kRowsAtOnce, stage_rows_) : kRowsAtOnce;
     for (Index o = begin, run = 1; o < end; o += run) {
       const Index count = spans.count[at(o)], first = spans.begin[at(o)];
-      run = plan_.alike(rows, o, std::min(end, o + most));
+      run = spans.alike(o, std::min(end, o + most), axis.stride);
       taps_.clear();
       for (const Index base : slices_)
         for (Index t = 0; t < count; ++t)

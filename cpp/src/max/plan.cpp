@@ -33,13 +33,10 @@ MaxPlan::MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties_poli
   any_empty = any_empty && !no_windows;
 }
 
-Index MaxPlan::alike(int axis, Index o, Index end) const noexcept {
-  const Spans& s = spans[static_cast<std::size_t>(axis)];
-  const auto first = static_cast<std::size_t>(o);
-  const Index stride = axes[static_cast<std::size_t>(axis)].stride;
+Index MaxPlan::Spans::alike(Index o, Index end, Index stride) const noexcept {
+  const auto at = [](Index i) { return static_cast<std::size_t>(i); };
   Index run = 1;
-  for (std::size_t i = first + 1; i < static_cast<std::size_t>(end); ++i, ++run)
-    if (s.count[i] != s.count[first] || s.begin[i] != s.begin[first] + run * stride) break;
+  while (o + run < end && count[at(o + run)] == count[at(o)] && begin[at(o + run)] == begin[at(o)] + run * stride) ++run;
   return run;
 }
 

@@ -218,11 +218,8 @@ void RowBand::fold_channels(const char* x, Index stride, char* target) {
   const Index lanes = shape_.lanes, step = stride / type_.item;
   for (Index o = 0, run = 1; o < axis_.output; o += run) {
     const Index count = spans_.count[at(o)], begin = spans_.begin[at(o)];
-    run = 1;
+    run = spans_.alike(o, axis_.output, axis_.stride);
     if (count == 0) continue;
-    while (o + run < axis_.output && spans_.count[at(o + run)] == count &&
-           spans_.begin[at(o + run)] == begin + run * axis_.stride)
-      ++run;
     taps_.clear();
     for (Index t = 0; t < count; ++t) taps_.push_back(x + (begin + t * axis_.dilation) * stride);
     fold(taps_.data(), static_cast<int>(count), target + o * lanes * type_.item,

@@ -46,18 +46,6 @@ bool takes_over(C x, C best, bool last, NanPolicy nan) noexcept {
   }
 }
 
-// Positions of one window: where it stands in the output and which real cells it has.
-struct Window {
-  Index output[kMaxRank];
-};
-
-// The flat code of a cell in its window: its offsets, row-major in the kernel's box.
-inline Index code_stride(const MaxPlan& plan, int axis) noexcept {
-  Index stride = 1;
-  for (int a = plan.ndim() - 1; a > axis; --a) stride *= plan.axes[a].kernel;
-  return stride;
-}
-
 // Calls visit(byte offset, code, flat index) for the first real cell of every row of a window, in row-major order,
 // while it returns true. The row's other cells are spans.count - 1 of the last axis, a dilation apart.
 // strides: byte strides of the spatial axes.
@@ -153,11 +141,11 @@ void outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
 }
 
 // Calls visit(output) for the outputs of the first axes, those of the very first in [begin, end), in row-major order,
-// while it returns true.
+// while it returns true; it may write to the others.
 template <class Visit>
 void outer_outputs(const MaxPlan& plan, int axes, Index begin, Index end, Visit&& visit) {
   Index output[kMaxRank] = {begin};
-  while (output[0] < end && visit(static_cast<const Index*>(output))) {
+  while (output[0] < end && visit(static_cast<Index*>(output))) {
     for (int a = axes - 1; a >= 0; --a) {
       if (++output[a] < plan.axes[a].output || a == 0) break;
       output[a] = 0;
