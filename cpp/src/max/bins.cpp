@@ -6,7 +6,7 @@
 
 #include "exact/exact_sum.hpp"
 #include "max/row_loader.hpp"
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {

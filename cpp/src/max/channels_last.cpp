@@ -1,13 +1,12 @@
 // Hard max of small windows over interleaved planes (the channels of channels-last storage), where they lie. Cells are
-// read a row at a time, in order, which suits memory: the maxima of a row join what is kept of the rows above, and a row
-// that two windows share is read once. Right for rows without NaN and without infinities of both signs, and for keys of
-// halves that have no -0.
+// read a row at a time, in order, which suits memory: the maxima of a row join what is kept of the rows above. A row
+// that two windows share is read once. Right for rows without NaN and without infinities of both signs, and for keys
+// of halves that have no -0.
 #include <cstdint>
 #include <vector>
 
 #include "max/plane.hpp"
 #include "max/row_loader.hpp"
-#include "max/separable.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {

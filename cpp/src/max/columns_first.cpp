@@ -1,6 +1,6 @@
-// Hard max of small windows of values in one pass: the maxima of columns, then windows of two or three of them, straight
-// from the array's rows into those of the output. Right for what compares equal only if it is equal: a NaN, or a -0
-// among the maxima of floats, is for other engines.
+// Hard max of small windows of values in one pass: the maxima of columns, then windows of two or three of them,
+// straight from the array's rows into those of the output. Right where equal cells do not differ: a NaN, or a -0 among
+// the maxima of floats, is for other engines.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -8,7 +8,6 @@
 #include "base/stream_kernels.hpp"
 #include "max/plane.hpp"
 #include "max/row_loader.hpp"
-#include "max/separable.hpp"
 #include "max/vertical.hpp"
 #include "max/walk.hpp"
 

@@ -14,10 +14,8 @@
 #include "halfulp/parallel.hpp"
 #include "base/stream_kernels.hpp"
 #include "max/cells.hpp"
-#include "max/nan.hpp"
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 #include "max/walk.hpp"
-#include "max/plane_layout.hpp"
 
 namespace halfulp {
 namespace {

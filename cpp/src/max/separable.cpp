@@ -1,13 +1,12 @@
 // Hard max one axis at a time, the last one first: that keeps the first winner in row-major order, zeros of either sign
 // included. The payload of a value is its tangent, its index in the plane, or its code in the window.
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 
 #include <cstdint>
 #include <limits>
 
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
-#include "max/emit.hpp"
 #include "max/row_band.hpp"
 #include "max/vertical.hpp"
 #include "max/walk.hpp"
