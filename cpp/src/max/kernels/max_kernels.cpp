@@ -94,7 +94,8 @@ class PixelWatch {
   std::conditional_t<Kind == Change::keys, KeyWatch<>, Nothing> keys_;
 };
 
-template <class C, Change Kind, int Count>
+// Whole: pixels are whole vectors; else the last vector overlaps its neighbour.
+template <class C, Change Kind, int Count, bool Whole>
 bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
   const int all = Count > 0 ? Count : count;
   const int64_t n = run.items, from_step = run.from_step, rest = n - kLanes<C>;
@@ -107,9 +108,9 @@ bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
     const C* const before = static_cast<const C*>(run.before) + o * run.before_step;
     C* const kept = static_cast<C*>(run.kept) + o * n;
     C* const out = static_cast<C*>(run.out) + (ends ? o * run.out_step : 0);
-    const Vector<C> last_before = load(before + rest);  // `kept` may be `before`
+    const Vector<C> last_before = Whole ? Vector<C>{} : load(before + rest);  // `kept` may be `before`
     for (int64_t next = 0; next < n; next += kLanes<C>) {
-      const bool whole = next <= rest;  // the last vector may overlap its neighbour
+      const bool whole = Whole || next <= rest;
       const int64_t i = whole ? next : rest;
       Vector<C> sum = load(taps(0, offset) + i), best = change(sum);
       watch.see(sum, best);
@@ -133,10 +134,12 @@ bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
 template <class C, Change Kind>
 bool pixels(const void* const* taps, int count, const PixelRun& run) {
   if constexpr (Kind == Change::none) {
-    if (count == 3) return pixels_counted<C, Kind, 3>(taps, count, run);
-    if (count == 2) return pixels_counted<C, Kind, 2>(taps, count, run);
+    if (run.items % kLanes<C> == 0) {
+      if (count == 3) return pixels_counted<C, Kind, 3, true>(taps, count, run);
+      if (count == 2) return pixels_counted<C, Kind, 2, true>(taps, count, run);
+    }
   }
-  return pixels_counted<C, Kind, 0>(taps, count, run);
+  return pixels_counted<C, Kind, 0, false>(taps, count, run);
 }
 
 template <class C, MaxRule Rule, bool Last>
