@@ -43,9 +43,9 @@ RESNET, AVERAGE = hu.MaxPool((3, 3), stride=2, padding=1), hu.AvgPool((3, 3), st
 @pytest.mark.parametrize(
     ("op", "forward", "back"),
     [
-        (RESNET, "max_separable", "max_pullback_gather"),
-        (hu.MaxPool((2, 2)), "max_separable", "max_pullback_gather"),
-        (hu.MinPool((3, 3), stride=2, padding=1), "max_separable", "max_pullback_gather"),
+        (RESNET, "max_columns_first", "max_pullback_gather"),
+        (hu.MaxPool((2, 2)), "max_columns_first", "max_pullback_gather"),
+        (hu.MinPool((3, 3), stride=2, padding=1), "max_columns_first", "max_pullback_gather"),
         (hu.MaxPool((13, 13), stride=1, padding=6), "max_separable", "max_pullback_gather"),
         (hu.AdaptiveMaxPool((5, 4)), "max_bins", "max_pullback_scatter"),
         (hu.GlobalMaxPool(2), "max_bins", "max_pullback_scatter"),
@@ -59,6 +59,8 @@ RESNET, AVERAGE = hu.MaxPool((3, 3), stride=2, padding=1), hu.AvgPool((3, 3), st
 )
 def test_the_fast_engine_alone_runs(isa: None, op: Any, forward: str, back: str | None, dtype: str) -> None:
     x = array(dtype, IMAGE, "near", 1)
+    if dtype == "float64" and forward == "max_columns_first":
+        forward = "max_separable"  # in two passes, which stream whole bands
     assert engines(lambda: op(x)) == {forward}
     if back is not None:
         assert engines(pullback(op, x)) == {back}
@@ -67,7 +69,7 @@ def test_the_fast_engine_alone_runs(isa: None, op: Any, forward: str, back: str 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_interleaved_planes_have_engines_of_their_own(isa: None, dtype: str) -> None:
     x = channels_last(array(dtype, (2, 67, 9, 11), "near", 1))
-    assert engines(lambda: RESNET(x)) <= {"max_channels_last", "max_separable"}
+    assert engines(lambda: RESNET(x)) == {"max_channels_last"}
     assert engines(lambda: AVERAGE(x)) == {"average_fast"}
 
 
@@ -75,7 +77,7 @@ def test_interleaved_planes_have_engines_of_their_own(isa: None, dtype: str) -> 
 def test_integers_never_need_the_reference(isa: None, dtype: str) -> None:
     x = array(dtype, IMAGE, "near", 1)
     for op in (RESNET, hu.MaxPool((2, 2)), hu.MinPool((3, 3), stride=1, padding=1)):
-        assert engines(lambda op=op: op(x)) == {"max_separable"}
+        assert engines(lambda op=op: op(x)) <= {"max_columns_first", "max_separable"}
 
 
 def test_values_that_range_too_far_take_the_other_engine(isa: None) -> None:

@@ -1,9 +1,12 @@
 // What the bindings of all operators with windows share: the windows, plans of recent shapes, outputs and pullbacks.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +14,6 @@
 #include "bindings.hpp"
 #include "halfulp/geometry.hpp"
 #include "numpy/array.hpp"
-#include "numpy/plan_cache.hpp"
 
 namespace halfulp::bindings {
 
@@ -32,6 +34,38 @@ template <class Plan>
 const std::vector<Axis>& axes_of(const Plan& plan) {
   return plan.axes;
 }
+
+// The plans of the last few shapes, shared between threads. Bounded: a new one replaces the oldest.
+template <class Plan>
+class PlanCache {
+ public:
+  using Pointer = std::shared_ptr<const Plan>;
+
+  // The plan for these sizes, made by `make()` if it is not known.
+  template <class Make>
+  Pointer get(std::span<const Index> sizes, Make make) const {
+    const Sizes key(sizes);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Entry& entry : entries_)
+        if (entry.plan && entry.sizes == key) return entry.plan;
+    }
+    Pointer plan = std::make_shared<const Plan>(make());
+    const std::lock_guard lock(mutex_);
+    entries_[next_] = {key, plan};
+    next_ = (next_ + 1) % entries_.size();
+    return plan;
+  }
+
+ private:
+  struct Entry {
+    Sizes sizes;
+    Pointer plan;
+  };
+  mutable std::mutex mutex_;
+  mutable std::array<Entry, 8> entries_;
+  mutable std::size_t next_ = 0;
+};
 
 // An operator on arrays whose last axes are spatial. Its Python object lives as long as the record is remembered, and
 // holds the plans of the shapes that it has met lately.

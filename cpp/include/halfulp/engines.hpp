@@ -14,6 +14,7 @@ namespace halfulp {
 enum class Engine : int {
   max_bins,              // adaptive, global and hardly overlapping windows
   max_channels_last,     // small windows over interleaved planes
+  max_columns_first,     // values of small windows over dense rows, in one pass
   max_separable,         // sliding windows, one axis after the other
   max_given,             // windows with given starts, and largest magnitudes with derivatives
   max_walk,              // cell by cell: the reference

@@ -42,6 +42,9 @@ struct MaxPlan {
   // the window of the first.
   struct Spans {
     std::vector<Index> begin, count, offset;
+
+    // How many outputs from o on, up to `end`, have as many cells as o, each a stride after the one before.
+    Index alike(Index o, Index end, Index stride) const noexcept;
   };
   std::vector<Spans> spans;
   Index window_cells = 1;  // cells of the largest window, padding included

@@ -6,8 +6,8 @@ namespace halfulp {
 namespace {
 
 constexpr std::string_view kNames[kEngineCount] = {
-    "max_bins",      "max_channels_last", "max_separable",  "max_given",    "max_walk",     "max_pullback_gather",
-    "max_pullback_scatter", "average_planes", "average_fast", "average_careful", "smooth_block",
+    "max_bins",      "max_channels_last", "max_columns_first", "max_separable", "max_given", "max_walk",
+    "max_pullback_gather", "max_pullback_scatter", "average_planes", "average_fast", "average_careful", "smooth_block",
     "smooth_window", "conv_gather",       "conv_depthwise", "conv_winograd", "conv_weight",
     "conv_weight_winograd", "norm2",         "elementwise",       "elementwise_pair",
     "order_block",   "order_window",      "average_integers", "average_present", "normalize", "normalize_last",

@@ -6,7 +6,7 @@
 
 #include "exact/exact_sum.hpp"
 #include "max/row_loader.hpp"
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {
@@ -151,20 +151,15 @@ class Bins final : public PlaneEngine {
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
     plane_ = &plane;
-    Index output[kMaxRank] = {};
     if (last_ == 0) {
+      Index output[1] = {};
       columns(output, begin, end);
       return true;
     }
-    for (output[0] = begin; output[0] < end;) {
+    walk::outer_outputs(plan_, last_, begin, end, [&](Index* output) {
       columns(output, 0, plan_.axes.back().output);
-      int a = last_ - 1;
-      for (; a > 0; --a) {
-        if (++output[a] < plan_.axes[at(a)].output) break;
-        output[a] = 0;
-      }
-      if (a == 0) ++output[0];
-    }
+      return true;
+    });
     return true;
   }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "max/max_kernels.hpp"
 #include "base/row_buffer.hpp"
 #include "base/row_kernels.hpp"
 #include "base/visit_bits.hpp"
+#include "exact/round.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {
@@ -84,6 +86,36 @@ Span span_of(const MaxPlan& plan, Index begin, Index end) {
     span.stop = std::max(span.stop, s.begin[o] + (s.count[o] - 1) * plan.axes[0].dilation + 1);
   }
   return span.first < span.stop ? span : Span{};
+}
+
+template <class T>
+void make_nans_quiet(T* values, Index n) noexcept {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16> || std::is_floating_point_v<T>) {
+    using F = format_of<T>;
+    using Bits = typename F::bits_type;
+    const auto magnitude = [](T x) { return static_cast<Bits>(std::bit_cast<Bits>(x) & static_cast<Bits>(~F::sign)); };
+    Bits largest = 0;
+    for (Index i = 0; i < n; ++i) largest = magnitude(values[i]) > largest ? magnitude(values[i]) : largest;
+    if (largest <= F::infinity) return;
+    for (Index i = 0; i < n; ++i)
+      if (magnitude(values[i]) > F::infinity) values[i] = std::bit_cast<T>(F::quiet_nan);
+  }
+}
+
+template <class T>
+void make_rows_quiet(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+  const int last = plan.ndim() - 1;
+  const Index step = plane.out.strides[last];
+  const auto make_row_quiet = [&](char* row, Index positions) {
+    if (step == plane.lanes * static_cast<Index>(sizeof(T)))
+      return make_nans_quiet(reinterpret_cast<T*>(row), positions * plane.lanes);
+    for (Index o = 0; o < positions; ++o) make_nans_quiet(reinterpret_cast<T*>(row + o * step), plane.lanes);
+  };
+  if (last == 0) return make_row_quiet(plane.out.data + begin * step, end - begin);
+  walk::outer_outputs(plan, last, begin, end, [&](const Index* output) {
+    make_row_quiet(plane.out.data + walk::position(output, plane.out.strides, last), plan.axes.back().output);
+    return true;
+  });
 }
 
 }  // namespace
@@ -186,6 +218,13 @@ void ChangedCells::restore(const MaxPlan& plan, const MaxPlane& plane, Index beg
       std::memset(plane.out.data + walk::position(output, plane.out.strides, ndim), 0,
                   static_cast<std::size_t>(item * plane.lanes));
   });
+}
+
+void make_plane_quiet(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+  if (!is_float(plane.dtype)) return;
+  for (const Axis& axis : plan.axes)
+    if (axis.output == 0) return;
+  visit_float(plane.dtype, [&](auto tag) { make_rows_quiet<decltype(tag)>(plan, plane, begin, end); });
 }
 
 }  // namespace halfulp

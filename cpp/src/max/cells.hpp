@@ -1,4 +1,4 @@
-// Hard max of cells that are changed before they are compared: a minimum is the maximum of negated cells.
+// Cells that are changed before they are compared (a minimum is the maximum of negated cells), and values that are NaN.
 #pragma once
 
 #include <vector>
@@ -28,5 +28,10 @@ class ChangedCells {
   Index strides_[kMaxRank] = {};
   bool ordered_ = true;
 };
+
+// A maximum that is NaN becomes the type's one quiet NaN: no sign, no payload. So the result does not depend on which
+// of several NaNs an engine meets first, nor on what an instruction makes of a signalling one. For the outputs
+// [begin, end) of the first axis.
+void make_plane_quiet(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end);
 
 }  // namespace halfulp

@@ -1,15 +1,12 @@
-// Hard max over small windows whose positions hold whole vectors (the channels of channels-last storage), in row-major
-// order, where they lie: every output from all its cells, by a rule that holds for whatever comes. Floats in windows
-// that share at most one row are read row by row instead, each row once, which suits memory: the windows that a row
-// does not end are kept. That is right for rows without NaN; from the first one on the other way is taken.
-#include <algorithm>
+// Hard max of small windows over interleaved planes (the channels of channels-last storage), where they lie. Cells are
+// read a row at a time, in order, which suits memory: the maxima of a row join what is kept of the rows above. A row
+// that two windows share is read once. Right for rows without NaN and without infinities of both signs, and for keys
+// of halves that have no -0.
 #include <cstdint>
 #include <vector>
 
-#include "base/stream_kernels.hpp"
-#include "max/nan.hpp"
+#include "max/plane.hpp"
 #include "max/row_loader.hpp"
-#include "max/separable.hpp"
 #include "max/walk.hpp"
 
 namespace halfulp {
@@ -17,160 +14,107 @@ namespace {
 
 constexpr Index kMostCells = 16;  // of a window: larger ones are cheaper one axis at a time
 
-class Places final : public PlaneEngine {
+class ChannelsLast final : public PlaneEngine {
  public:
-  Places(const MaxPlan& plan, const CellType& type, Index lanes)
+  ChannelsLast(const MaxPlan& plan, const CellType& type, Index lanes)
       : plan_(plan),
-        type_(type),
         last_(plan.ndim() - 1),
+        item_(type.item),
         lanes_(lanes),
-        rule_(plan.nan == NanPolicy::ignore ? MaxRule::absent : MaxRule::propagate),
-        kernels_(select_max_kernels().rows[static_cast<int>(type.compared)]) {
-    row_.assign(plan.axes.back().output * lanes, type.item);
-    const Index bytes = lanes * type.item;
-    pixels_ = select_max_kernels(bytes % 64 == 0 ? 64 : 32).rows[static_cast<int>(type.compared)].pixels;
-    const Axis& rows = plan.axes.front();
-    by_rows_ = pixels_ != nullptr && bytes % 32 == 0 && last_ == 1 && !plan.any_empty && plan.ties != Ties::last &&
-               rows.dilation == 1 && rows.kernel <= rows.stride + 1;
-    if (!by_rows_) return;
+        vector_(lanes * type.item % 64 == 32 ? 32 : 64),
+        plain_{~std::uint64_t{0}, type.flip, 0},
+        kernels_(select_max_kernels(vector_).rows[static_cast<int>(type.compared)]) {
     kept_.assign(plan.axes.back().output * lanes, type.item);
-    padding_.assign(lanes, type.item, type.padding(MaxRule::clean));
+    padding_.assign(lanes, type.item, type.padding(MaxRule::clean) ^ type.flip);
   }
 
   bool has_quiet_nans() const noexcept override { return true; }
 
   bool run(const MaxPlane& plane, Index begin, Index end) override {
-    Index output[kMaxRank] = {};
-    if (last_ == 0) {
-      row(plane, output, begin, end);
-      return true;
-    }
-    if (by_rows_) begin = whole_rows(plane, begin, end);
-    for (output[0] = begin; output[0] < end;) {
-      row(plane, output, 0, plan_.axes.back().output);
-      for (int a = last_ - 1; a >= 0; --a) {
-        if (++output[a] < plan_.axes[static_cast<std::size_t>(a)].output || a == 0) break;
-        output[a] = 0;
-      }
-    }
-    return true;
+    return windows(plane, begin, end, plain_, kernels_.pixels);
+  }
+  bool changes() const noexcept override { return kernels_.changed_pixels != nullptr; }
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
+    return changes() && windows(plane, begin, end, bits, kernels_.changed_pixels);
   }
 
  private:
-  // Rows [begin, end) of outputs, up to the first whose cells may hold a NaN, which is returned.
-  Index whole_rows(const MaxPlane& plane, Index begin, Index end) {
-    const MaxPlan::Spans& spans = plan_.spans.front();
-    Index next = -1;  // the row after the last that was read
-    for (Index o = begin; o < end; ++o) {
-      const Index first = spans.begin[static_cast<std::size_t>(o)], count = spans.count[static_cast<std::size_t>(o)];
-      const bool shared = first + 1 == next && count > 1;  // what is kept then comes from the first row
-      for (Index t = shared ? 1 : 0; t < count; ++t) {
-        char* const target = t + 1 == count ? plane.out.data + o * plane.out.strides[0] : nullptr;
-        if (whole_row(plane, first + t, t > 0, target)) continue;
-        if (plane.stream) stream_.finish();
-        return o;
-      }
-      next = first + count;
-    }
-    return end;
+  bool windows(const MaxPlane& plane, Index begin, Index end, const CellBits& bits, Pixels kernel) {
+    bits_ = bits;
+    pixels_ = kernel;
+    if (last_ == 0) return row(plane, plane.x.data, false, plane.out.data, begin, end);
+    const char* kept = nullptr;  // the row whose maxima are kept
+    bool clean = true;
+    walk::outer_outputs(plan_, last_, begin, end, [&](const Index* output) {
+      walk::window_rows(plan_, last_, output, plane.x.strides, rows_);
+      const std::size_t count = rows_.size(), first = count > 1 && plane.x.data + rows_[0] == kept ? 1 : 0;
+      char* const out = plane.out.data + walk::position(output, plane.out.strides, last_);
+      for (std::size_t t = first; t < count && clean; ++t)
+        clean = row(plane, plane.x.data + rows_[t], t > 0, t + 1 == count ? out : nullptr, 0, plan_.axes.back().output);
+      kept = plane.x.data + rows_.back();
+      return clean;
+    });
+    return clean;
   }
 
-  // Row y of the plane, which comes first in its windows unless they go `on`, and last if there is a target.
-  bool whole_row(const MaxPlane& plane, Index y, bool on, char* target) {
+  // Outputs [begin, end) of a row of cells. It comes first in its windows unless they go `on`, and last if there is a
+  // target for them.
+  bool row(const MaxPlane& plane, const char* cells, bool on, char* target, Index begin, Index end) {
     const Axis& axis = plan_.axes.back();
     const MaxPlan::Spans& spans = plan_.spans.back();
-    const Index item = type_.item, bytes = lanes_ * item, step = plane.x.strides[1], out_step = plane.out.strides[1];
-    const std::uintptr_t vector = bytes % 64 == 0 ? 64 : 32;
+    const Index bytes = lanes_ * item_, step = plane.x.strides[last_], out_step = plane.out.strides[last_];
     PixelRun run;
     run.items = lanes_;
-    run.from_step = axis.stride * step / item;
+    run.from_step = axis.stride * step / item_;
     run.before_step = on ? lanes_ : 0;
-    run.out_step = out_step / item;
-    run.stream = plane.stream && out_step == bytes && reinterpret_cast<std::uintptr_t>(target) % vector == 0;
+    run.out_step = out_step / item_;
+    run.keep = bits_.keep;
+    run.flip = bits_.flip;
+    run.infinity = bits_.infinity;
+    run.stream = plane.stream && out_step == bytes && bytes % vector_ == 0 &&
+                 reinterpret_cast<std::uintptr_t>(target) % static_cast<std::uintptr_t>(vector_) == 0;
     bool clean = true;
-    for (Index o = 0; o < axis.output; o += run.outputs) {
-      run.outputs = alike(o, axis.output);
+    for (Index o = begin; o < end && clean; o += run.outputs) {
+      run.outputs = spans.alike(o, end, axis.stride);
       run.kept = kept_.at(o * lanes_);
       run.before = on ? run.kept : padding_.data();
       run.out = target == nullptr ? nullptr : target + o * out_step;
-      const char* const cells = plane.x.data + y * plane.x.strides[0] + spans.begin[static_cast<std::size_t>(o)] * step;
       taps_.clear();
       for (Index t = 0; t < spans.count[static_cast<std::size_t>(o)]; ++t)
-        taps_.push_back(cells + t * axis.dilation * step);
-      clean = pixels_(taps_.data(), static_cast<int>(taps_.size()), run) && clean;
+        taps_.push_back(cells + (spans.begin[static_cast<std::size_t>(o)] + t * axis.dilation) * step);
+      clean = pixels_(taps_.data(), static_cast<int>(taps_.size()), run);
     }
     return clean;
   }
 
-  // Outputs [begin, end) of a row.
-  void row(const MaxPlane& plane, Index* output, Index begin, Index end) {
-    output[last_] = begin;
-    char* const target = plane.out.data + walk::position(output, plane.out.strides, last_ + 1);
-    const Index step = plane.out.strides[last_];
-    const bool stream = plane.stream && step == lanes_ * type_.item;
-    char* const made = stream ? row_.data() : target;
-    for (Index o = begin, run = 1; o < end; o += run) {
-      output[last_] = o;
-      run = alike(o, end);
-      windows(plane, output, made + (o - begin) * step, {run, lanes_, 0, step / type_.item, type_.flip});
-    }
-    if (step == lanes_ * type_.item) make_quiet(made, (end - begin) * lanes_);
-    else
-      for (Index o = 0; o < end - begin; ++o) make_quiet(made + o * step, lanes_);
-    if (stream) stream_.copy(made, target, (end - begin) * lanes_ * type_.item);
-  }
-
-  // How many outputs from o on have as many cells, a stride apart.
-  Index alike(Index o, Index end) const noexcept {
-    const MaxPlan::Spans& spans = plan_.spans.back();
-    const auto at = [](Index i) { return static_cast<std::size_t>(i); };
-    Index run = 1;
-    while (o + run < end && spans.count[at(o + run)] == spans.count[at(o)] &&
-           spans.begin[at(o + run)] == spans.begin[at(o)] + run * plan_.axes.back().stride)
-      ++run;
-    return run;
-  }
-
-  void make_quiet(char* values, Index n) const {
-    if (type_.compared == Compared::f32) make_nans_quiet(reinterpret_cast<float*>(values), n);
-    if (type_.compared == Compared::f64) make_nans_quiet(reinterpret_cast<double*>(values), n);
-  }
-
-  void windows(const MaxPlane& plane, const Index* output, char* made, RowRun run) {
-    taps_.clear();
-    walk::cells(plan_, output, plane.x.strides,
-                [&](Index offset, Index, Index) { taps_.push_back(plane.x.data + offset); });
-    if (plan_.ties == Ties::last) std::reverse(taps_.begin(), taps_.end());
-    run.from_step = plan_.axes.back().stride * plane.x.strides[last_] / type_.item;
-    const auto fold = kernels_.fold[static_cast<int>(rule_)];
-    if (!taps_.empty()) return fold(taps_.data(), static_cast<int>(taps_.size()), made, run);
-    for (Index r = 0; r < run.count; ++r)
-      std::memset(made + r * run.to_step * type_.item, 0, static_cast<std::size_t>(lanes_ * type_.item));
-  }
-
   const MaxPlan& plan_;
-  CellType type_;
-  const StreamKernels& stream_ = select_stream_kernels();
   int last_;
-  Index lanes_;
-  MaxRule rule_;
+  Index item_, lanes_;
+  Index vector_;
+  CellBits plain_, bits_;
   const MaxRowKernels& kernels_;
-  bool (*pixels_)(const void* const*, int, const PixelRun&) = nullptr;
-  bool by_rows_ = false;
+  Pixels pixels_ = nullptr;
+  std::vector<Index> rows_;
   std::vector<const void*> taps_;
-  ItemBuffer row_, kept_, padding_;
+  ItemBuffer kept_, padding_;
 };
 
 }  // namespace
 
 std::unique_ptr<PlaneEngine> make_channels_last(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
-  if (!plane.value_only() || plan.window_cells > kMostCells || type.converts() || plane.lanes * type.item < 64)
+  if (!plane.value_only() || plan.window_cells > kMostCells || plan.any_empty || type.converts() ||
+      plane.lanes * type.item < 64 || (plan.ties == Ties::last && type.is_number()))
     return nullptr;
+  Index rows = 1, apart = 1;
   for (int a = 0; a < plan.ndim(); ++a) {
-    if (plan.axes[static_cast<std::size_t>(a)].adaptive) return nullptr;
-    if (plane.x.strides[a] % type.item != 0 || plane.out.strides[a] % type.item != 0) return nullptr;
+    const Axis& axis = plan.axes[static_cast<std::size_t>(a)];
+    if (axis.adaptive || plane.x.strides[a] % type.item != 0 || plane.out.strides[a] % type.item != 0) return nullptr;
+    if (a + 1 == plan.ndim()) continue;
+    rows *= axis.kernel;
+    apart *= axis.stride;
   }
-  return std::make_unique<Places>(plan, type, plane.lanes);
+  if (rows > 2 * apart) return nullptr;  // one axis at a time is cheaper
+  return std::make_unique<ChannelsLast>(plan, type, plane.lanes);
 }
 
 }  // namespace halfulp

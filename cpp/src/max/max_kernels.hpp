@@ -50,18 +50,20 @@ struct WindowRun {
   std::int64_t ahead = 0;  // cells are asked for so many rows of outputs before they are read; 0: they are not
 };
 
-// The windows of `outputs` positions along a row of pixels, `from_step` items apart, of `items` items each: whole
-// vectors. What `before` holds of the rows above, `before_step` items apart, comes first.
+// The windows of `outputs` positions along a row of pixels, `from_step` items apart, of `items` items each: a vector at
+// least. What `before` holds of the rows above, `before_step` items apart, comes first.
 struct PixelRun {
   std::int64_t outputs = 1;
   std::int64_t items = 0;
   std::int64_t from_step = 0;
-  const void* before = nullptr;
+  const void* before = nullptr;  // as cells are compared; `kept`, too
   std::int64_t before_step = 0;
   void* kept = nullptr;  // positions of `items` items
   void* out = nullptr;   // not null for the last row of the windows
   std::int64_t out_step = 0;
-  bool stream = false;  // past the caches: vectors of `out` are aligned
+  bool stream = false;   // past the caches: vectors of `out` are aligned, and whole
+  std::uint64_t keep = ~std::uint64_t{0}, flip = 0;
+  std::int16_t infinity = 0;
 };
 
 // One output of a sliding window over rows: the winner of row `suffix` of the suffixes, if that is not negative, and
@@ -93,15 +95,18 @@ using PairWindows = Contents (*)(const void* source, const void* tangents, void*
 inline constexpr std::int64_t kStagedRows = 8;
 using ColumnWindows = Contents (*)(const void* const* taps, int count, void* scratch, void* out, const WindowRun& run);
 
+// One row of windows over interleaved planes: the winners of `before` and of the taps, in that order, go to `out`, and
+// those of the taps alone to `kept`; without `out` the former go to `kept`, which may be `before`. False if a NaN was
+// read, or infinities of both signs; of sortable keys, if a -0 was read.
+using Pixels = bool (*)(const void* const* taps, int count, const PixelRun& run);
+
 // Kernels for one type of cells.
 struct MaxRowKernels {
   // out[i] = the winner of taps[0][i], taps[1][i], ... in that order, for every row; count >= 1. out may be a tap if
   // there is one row.
   void (*fold[kMaxRules])(const void* const* taps, int count, void* out, const RowRun& rows);
-  // One row of windows over interleaved planes of clean cells: the winners of `before` and of the taps, in that order,
-  // go to `out`, and those of the taps alone to `kept`; without `out` the former go to `kept`, which may be `before`.
-  // False if a NaN was read, or infinities of both signs. Null but for floats.
-  bool (*pixels)(const void* const* taps, int count, const PixelRun& run);
+  // Changed: as the changed windows below, of f32 and i16. Null for the others.
+  Pixels pixels, changed_pixels;
   // The largest of n >= 1 values, in any order: of zeros either.
   void (*largest[kMaxRules])(const void* values, std::int64_t n, std::uint64_t flip, void* value);
   // Copies rows and tells what they hold.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
-#include <tuple>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,10 +14,8 @@
 #include "halfulp/parallel.hpp"
 #include "base/stream_kernels.hpp"
 #include "max/cells.hpp"
-#include "max/nan.hpp"
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 #include "max/walk.hpp"
-#include "max/plane_layout.hpp"
 
 namespace halfulp {
 namespace {
@@ -91,7 +89,41 @@ struct Piece {
 
 constexpr Index kQuickCells = Index{1} << 15;  // in a plane
 
-// What a thread needs to compute planes: an engine if there is one, and the walk for the rest.
+// The engines for planes of one plan, in the order in which they are tried. One is made when it is first needed.
+class Engines {
+ public:
+  using Make = std::unique_ptr<PlaneEngine> (*)(const MaxPlan&, const MaxPlane&, const CellType&);
+
+  void set(const MaxPlan& plan, const MaxPlane& plane, const CellType& type) {
+    static constexpr std::pair<Make, Engine> bins[] = {{make_bins, Engine::max_bins}};
+    static constexpr std::pair<Make, Engine> sliding[] = {{make_channels_last, Engine::max_channels_last},
+                                                          {make_columns_first, Engine::max_columns_first},
+                                                          {make_separable, Engine::max_separable}};
+    plan_ = &plan;
+    type_ = type;
+    made_.clear();
+    if (bins_apply(plan, plane)) makers_ = bins;
+    else makers_ = sliding;
+  }
+
+  // The first engine that `works`; null if there is none.
+  template <class Works>
+  PlaneEngine* find(const MaxPlane& plane, Works&& works) {
+    for (std::size_t i = 0; i < makers_.size(); ++i) {
+      if (i == made_.size()) made_.push_back(makers_[i].first(*plan_, plane, type_));
+      if (made_[i] && works(*made_[i], makers_[i].second)) return made_[i].get();
+    }
+    return nullptr;
+  }
+
+ private:
+  const MaxPlan* plan_ = nullptr;
+  CellType type_{DType::f32, Cells::plain};
+  std::span<const std::pair<Make, Engine>> makers_;
+  std::vector<std::unique_ptr<PlaneEngine>> made_;
+};
+
+// What a thread needs to compute planes: engines, and the walk for what they refuse.
 class Worker {
  public:
   void compute(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
@@ -107,27 +139,39 @@ class Worker {
     if (plan_ == &plan) return;
     plan_ = &plan;
     bits_ = cell_bits(plane.dtype, plan.cells);
-    std::tie(engine_, kind_) = engine_for(plan, plane, CellType(plane.dtype, plan.cells));
+    engines_.set(plan, plane, CellType(plane.dtype, plan.cells));
     keyed_ = plane.value_only() && (plane.dtype == DType::f16 || plane.dtype == DType::bf16);
     if (!keyed_) return;
     key_bits_ = key_bits(plane.dtype, plan.cells);
-    std::tie(key_engine_, key_kind_) = engine_for(plan, as_keys(plane), CellType(DType::i16, Cells::plain));
+    key_engines_.set(plan, as_keys(plane), CellType(DType::i16, Cells::plain));
   }
 
-  // The first engine that applies, and its name; none if there is none.
-  static std::pair<std::unique_ptr<PlaneEngine>, Engine> engine_for(const MaxPlan& plan, const MaxPlane& plane,
-                                                                    const CellType& type) {
-    if (auto engine = make_bins(plan, plane, type)) return {std::move(engine), Engine::max_bins};
-    if (auto engine = make_channels_last(plan, plane, type)) return {std::move(engine), Engine::max_channels_last};
-    return {make_separable(plan, plane, type), Engine::max_separable};
+  // The engine that has computed the plane by `run(engine)`; null if all have refused.
+  template <class Run>
+  PlaneEngine* attempt(Engines& engines, const MaxPlane& plane, Run&& run) {
+    return engines.find(plane, [&](PlaneEngine& engine, Engine name) {
+      const bool done = run(engine);
+      if (done) tally_.add(name);
+      else if (plane.stream) select_stream_kernels().finish();
+      return done;
+    });
+  }
+
+  PlaneEngine* attempt_changed(Engines& engines, const MaxPlane& plane, Index begin, Index end, const CellBits& bits) {
+    return attempt(engines, plane,
+                   [&](PlaneEngine& engine) { return engine.run_changed(plane, begin, end, bits); });
   }
 
   void values(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-    const bool integers = !is_float(plane.dtype);  // engines know their order
-    if (plan.cells == Cells::plain || (integers && engine_)) return maxima(plan, plane, begin, end);
-    if (engine_ && engine_->run_changed(plane, begin, end, bits_)) return tally_.add(kind_);
-    if (plane.stream) select_stream_kernels().finish();
+    if (plan.cells == Cells::plain) return maxima(plan, plane, begin, end);
+    if (!is_float(plane.dtype)) {  // engines know their order
+      const auto run = [&](PlaneEngine& engine) { return engine.run(plane, begin, end); };
+      if (attempt(engines_, plane, run) != nullptr) return;
+    } else if (attempt_changed(engines_, plane, begin, end, bits_) != nullptr) {
+      return;
+    }
     for (Index stop; begin < end; begin = stop) {
+      poll_interrupts();
       stop = changed_.run_end(plan, plane, begin, end);
       maxima(plan, changed_.change(plan, plane, begin, stop, bits_), begin, stop);
       ChangedCells::restore(plan, plane, begin, stop, bits_);
@@ -143,9 +187,9 @@ class Worker {
   // Half types by sortable keys, or by their values where a NaN or -0 is among them.
   void by_keys(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
     const MaxPlane cells = as_keys(plane);
-    if (key_engine_ && key_engine_->changes(cells)) {
-      if (key_engine_->run_changed(cells, begin, end, key_bits_)) return tally_.add(key_kind_);
-      if (plane.stream) select_stream_kernels().finish();
+    const auto changes = [&](PlaneEngine& engine, Engine) { return engine.changes(); };
+    if (key_engines_.find(cells, changes) != nullptr) {
+      if (attempt_changed(key_engines_, cells, begin, end, key_bits_) != nullptr) return;
       return values(plan, plane, begin, end);
     }
     for (Index stop; begin < end; begin = stop) {
@@ -155,27 +199,28 @@ class Worker {
         values(plan, plane, begin, stop);
         continue;
       }
-      const bool done = key_engine_ && key_engine_->run(keys, begin, stop);
-      tally_.add(done ? key_kind_ : Engine::max_walk);
-      if (!done) walk_plane(plan, keys, begin, stop);
+      const auto run = [&](PlaneEngine& engine) { return engine.run(keys, begin, stop); };
+      if (attempt(key_engines_, keys, run) == nullptr) walk(plan, keys, begin, stop);
       ChangedCells::restore(plan, cells, begin, stop, key_bits_);
     }
   }
 
   void maxima(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
-    poll_interrupts();
-    const bool done = engine_ && engine_->run(plane, begin, end);
-    tally_.add(done ? kind_ : Engine::max_walk);
-    if (!done) walk_plane(plan, plane, begin, end);
-    if (!done || !engine_->has_quiet_nans()) {
-      if (done && plane.stream) select_stream_kernels().finish();
-      make_plane_quiet(plan, plane, begin, end);
-    }
+    const auto run = [&](PlaneEngine& engine) { return engine.run(plane, begin, end); };
+    const PlaneEngine* const engine = attempt(engines_, plane, run);
+    if (engine == nullptr) walk(plan, plane, begin, end);
+    if (engine != nullptr && engine->has_quiet_nans()) return;
+    if (engine != nullptr && plane.stream) select_stream_kernels().finish();
+    make_plane_quiet(plan, plane, begin, end);
+  }
+
+  void walk(const MaxPlan& plan, const MaxPlane& plane, Index begin, Index end) {
+    tally_.add(Engine::max_walk);
+    walk_plane(plan, plane, begin, end);
   }
 
   const MaxPlan* plan_ = nullptr;
-  std::unique_ptr<PlaneEngine> engine_, key_engine_;
-  Engine kind_ = Engine::max_walk, key_kind_ = Engine::max_walk;
+  Engines engines_, key_engines_;
   EngineTally tally_;
   CellBits bits_, key_bits_;
   unsigned computed_ = 0;

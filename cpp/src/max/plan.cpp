@@ -33,4 +33,12 @@ MaxPlan::MaxPlan(std::string name, std::vector<Axis> window_axes, Ties ties_poli
   any_empty = any_empty && !no_windows;
 }
 
+Index MaxPlan::Spans::alike(Index o, Index end, Index stride) const noexcept {
+  const auto at = [](Index i) { return static_cast<std::size_t>(i); };
+  Index run = 1;
+  while (o + run < end && count[at(o + run)] == count[at(o)] && begin[at(o + run)] == begin[at(o)] + run * stride)
+    ++run;
+  return run;
+}
+
 }  // namespace halfulp

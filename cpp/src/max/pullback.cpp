@@ -13,7 +13,7 @@
 #include "base/stream_kernels.hpp"
 #include "max/pullback.hpp"
 #include "max/walk.hpp"
-#include "max/plane_layout.hpp"
+#include "max/plane.hpp"
 
 namespace halfulp {
 namespace {

@@ -1,6 +1,9 @@
 #include "max/row_band.hpp"
 
+#include <cstring>
 #include <numeric>
+
+#include "max/walk.hpp"
 
 namespace halfulp {
 namespace {
@@ -49,8 +52,8 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
       shape_(windows_.shape(rows, type.item)),
       loader_(shape_, type, 0) {
   const auto compared = static_cast<int>(type.compared);
-  inner_ = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);
-  const MaxKernels& narrow = select_max_kernels(type.item < 4 ? 0 : inner_ * type.item);
+  const Index inner = std::count(spans_.count.begin(), spans_.count.end(), axis_.kernel);  // windows without padding
+  const MaxKernels& narrow = select_max_kernels(type.item < 4 ? 0 : inner * type.item);
   window_kernels_ = &narrow.rows[compared];
   if (payload != Payload::none) {
     const bool tangent = payload == Payload::tangent;
@@ -59,9 +62,7 @@ RowBand::RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Ind
   }
   row_length = padded_items(axis_.output * lanes, type.item);
   in_place = reads_channels_last(plan, type, payload, lanes);
-  const Index staged = type.item > 2 ? 0 : plan.axes.size() > 1 ? kStagedRows : 1;
-  const Index items = std::max({shape_.pitch * rows, axis_.size * lanes, staged * (axis_.size + kRowSlack / 2)}) +
-                      4 * kRowSlack;
+  const Index items = std::max(shape_.pitch * rows, axis_.size * lanes) + 4 * kRowSlack;
   values_.assign(items, type.item);
   windows_.taps(loader_, taps_);
   if (windows_.doubling())
@@ -157,7 +158,6 @@ void RowBand::fold_pair_exact(const void* const* values, const void* const* pair
   fold_pairs(pair_kernels_->fold_exact, values, pairs, count, value, pair, add, step, rows);
 }
 
-// Whether there is a kernel for windows straight from the array's rows.
 bool RowBand::small_windows(const MaxPlane& plane, int row_axis) const noexcept {
   const auto dense = [&](const Plane& p) { return dense_rows(row_step(p, row_axis), p.strides[row_axis + 1]); };
   return axis_.dilation == 1 && (axis_.kernel == 2 || axis_.kernel == 3) && axis_.stride <= 2 && last_ == 0 &&
@@ -186,35 +186,6 @@ Contents RowBand::fold_small(const MaxPlane& plane, int row_axis, const char* x,
   }
   const auto kernel = change == nullptr ? pair_windows_->windows : pair_windows_->changed;
   return kernel(cells, tangents, made_, made_pairs_, run);
-}
-
-bool RowBand::takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept {
-  const auto kernel = change == nullptr ? kernels_.columns_first : kernels_.changed_columns_first;
-  return rule_ == MaxRule::clean && payload_ == Payload::none && inner_ * type_.item >= 32 &&
-         kernel != nullptr && small_windows(plane, row_axis);
-}
-
-Contents RowBand::columns_first(const void* const* taps, int count, void* out, WindowRun run) {
-  run.cells = axis_.size;
-  run.before = axis_.before;
-  run.outputs = axis_.output;
-  run.flip = type_.flip;
-  run.stride = static_cast<int>(axis_.stride);
-  run.window = static_cast<int>(axis_.kernel);
-  // Whole vectors past the caches may be narrow ones.
-  const Index fitting = run.stream && axis_.output * type_.item % 64 != 0 ? 32 : inner_ * type_.item;
-  const MaxRowKernels& kernels = select_max_kernels(fitting).rows[static_cast<int>(type_.compared)];
-  if (change == nullptr) return kernels.columns_first(taps, count, values_.data(), out, run);
-  run.keep = change->keep;
-  run.flip = change->flip;
-  run.infinity = change->infinity;
-  return kernels.changed_columns_first(taps, count, values_.data(), out, run);
-}
-
-bool RowBand::streams(const char* out) const noexcept {
-  const Index row = axis_.output * type_.item, vector = row % 64 == 0 ? 64 : 32;
-  return row % 32 == 0 && reinterpret_cast<std::uintptr_t>(out) % static_cast<std::uintptr_t>(vector) == 0 &&
-         axis_.before <= axis_.kernel - axis_.stride;
 }
 
 // The doubling straight from the array's rows, through real cells only.
@@ -250,11 +221,8 @@ void RowBand::fold_channels(const char* x, Index stride, char* target) {
   const Index lanes = shape_.lanes, step = stride / type_.item;
   for (Index o = 0, run = 1; o < axis_.output; o += run) {
     const Index count = spans_.count[at(o)], begin = spans_.begin[at(o)];
-    run = 1;
+    run = spans_.alike(o, axis_.output, axis_.stride);
     if (count == 0) continue;
-    while (o + run < axis_.output && spans_.count[at(o + run)] == count &&
-           spans_.begin[at(o + run)] == begin + run * axis_.stride)
-      ++run;
     taps_.clear();
     for (Index t = 0; t < count; ++t) taps_.push_back(x + (begin + t * axis_.dilation) * stride);
     fold(taps_.data(), static_cast<int>(count), target + o * lanes * type_.item,
@@ -295,6 +263,104 @@ void RowBand::pick_rows() {
     const Index offset = r * shape_.pitch * type_.item, bytes = shape_.lanes * type_.item;
     pick(made_ + offset, axis_.output, axis_.stride, bytes);
     if (payload_ != Payload::none) pick(made_pairs_ + offset, axis_.output, axis_.stride, bytes);
+  }
+}
+
+RowEmitter::RowEmitter(const MaxPlan& plan, const CellType& type, const Coordinates& coordinates, Payload payload,
+                       Index lanes, Index row_length)
+    : plan_(plan),
+      type_(type),
+      coordinates_(coordinates),
+      payload_(payload),
+      lanes_(lanes),
+      last_(plan.ndim() - 1),
+      row_length_(row_length) {
+  if (payload != Payload::code || coordinates.relative) return;
+  const Axis& axis = plan.axes.back();
+  starts_.assign(at(row_length), 0);
+  for (Index o = 0; o < axis.output; ++o)
+    for (Index lane = 0; lane < lanes; ++lane)
+      starts_[at(o * lanes + lane)] = axis.start(o) * coordinates.weights.back();
+}
+
+void RowEmitter::slice(Index* output, int a, const char* value, const char* pair, bool real,
+                       const std::vector<Index>& lengths) {
+  if (a == last_) return row(output, value, pair, real);
+  for (output[a] = 0; output[a] < plan_.axes[at(a)].output; ++output[a]) {
+    const Index offset = output[a] * lengths[at(a)] * type_.item;
+    const bool cells = plan_.spans[at(a)].count[at(output[a])] > 0;
+    slice(output, a + 1, value + offset, pair == nullptr ? nullptr : pair + offset, real && cells, lengths);
+  }
+}
+
+void RowEmitter::row(const Index* output, const char* value, const char* pair, bool real) {
+  const auto write = [&](const char* items, const Plane& plane) {
+    write_row(type_, items, plane.data + walk::position(output, plane.strides, last_), plane.strides[last_],
+              plan_.axes.back().output, lanes_);
+  };
+  write(value, plane_->out);
+  if (payload_ == Payload::tangent) {
+    write(pair, plane_->out_tangent);
+  } else if (payload_ != Payload::none) {
+    if (type_.item == 8) write_payload(output, reinterpret_cast<const std::int64_t*>(pair));
+    else write_payload(output, reinterpret_cast<const std::int32_t*>(pair));
+  }
+  if (plan_.any_empty) clear_empty(output, real);
+}
+
+template <class P>
+void RowEmitter::write_payload(const Index* output, const P* pair) {
+  const Plane& plane = payload_ == Payload::index ? plane_->indices : plane_->winners;
+  char* const target = plane.data + walk::position(output, plane.strides, last_);
+  const Index stride = plane.strides[last_];
+  if (payload_ == Payload::index) return write_integers<std::int64_t>(target, stride, pair, 0, false);
+  Index start = 0;
+  for (int a = 0; a < last_; ++a) start += plan_.axes[at(a)].start(output[a]) * coordinates_.weights[at(a)];
+  const bool placed = !coordinates_.relative;
+  switch (plane_->winner_bytes) {
+    case 1: return write_integers<std::uint8_t>(target, stride, pair, start, placed);
+    case 2: return write_integers<std::uint16_t>(target, stride, pair, start, placed);
+    case 4: return write_integers<std::uint32_t>(target, stride, pair, start, placed);
+    default: return write_integers<std::uint64_t>(target, stride, pair, start, placed);
+  }
+}
+
+template <class I, class P>
+void RowEmitter::write_integers(char* target, Index stride, const P* pair, Index start, bool placed) {
+  const Index item = static_cast<Index>(sizeof(I)), positions = plan_.axes.back().output, n = positions * lanes_;
+  integers_.resize(at(row_length_ * item));
+  const bool direct = stride == item * lanes_;
+  I* const out = reinterpret_cast<I*>(direct ? target : reinterpret_cast<char*>(integers_.data()));
+  if (payload_ == Payload::index && plane_->first_index != 0) {
+    for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(plane_->first_index + pair[i]);
+  } else if (!placed) {
+    for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(pair[i]);
+  } else if (coordinates_.multiple == 1) {
+    const std::int64_t* const starts = starts_.data();
+    for (Index i = 0; i < n; ++i) out[i] = static_cast<I>(pair[i] - starts[i] - start);
+  } else {
+    for (Index i = 0; i < n; ++i) out[i] = static_cast<I>((pair[i] - starts_[at(i)] - start) / coordinates_.multiple);
+  }
+  for (Index place = 0; !direct && place < positions; ++place)
+    std::memcpy(target + place * stride, out + place * lanes_, at(lanes_ * item));
+}
+
+// Windows without a real cell: value +0, tangent +0, index -1, code 0.
+void RowEmitter::clear_empty(const Index* output, bool real) {
+  Index position[kMaxRank];
+  std::copy_n(output, last_, position);
+  const auto& counts = plan_.spans.back().count;
+  for (Index o = 0; o < plan_.axes.back().output; ++o) {
+    if (real && counts[at(o)] > 0) continue;
+    position[last_] = o;
+    const auto place = [&](const Plane& plane) {
+      return plane.data + walk::position(position, plane.strides, last_ + 1);
+    };
+    const auto bytes = at(lanes_ * type_.stored);
+    std::memset(place(plane_->out), 0, bytes);
+    if (payload_ == Payload::tangent) std::memset(place(plane_->out_tangent), 0, bytes);
+    if (payload_ == Payload::index) std::memset(place(plane_->indices), 0xff, at(lanes_) * 8);
+    if (payload_ == Payload::code) std::memset(place(plane_->winners), 0, at(lanes_ * plane_->winner_bytes));
   }
 }
 

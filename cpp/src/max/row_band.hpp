@@ -1,15 +1,106 @@
-// The finished rows of hard max's last axis, many at a time: loading and folding a band of rows in single calls costs
-// less than row by row, and no load waits for a store just made.
+// The last axis of hard max: how the windows of a row are found, bands of finished rows, and their way into the arrays
+// of the caller.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
-#include "max/horizontal.hpp"
 #include "max/plane.hpp"
+#include "max/row_loader.hpp"
 #include "max/vertical.hpp"
 
 namespace halfulp {
+
+// How the windows of a row are found. Direct: every output from all its taps. Doubling: windows of 4, 16, ... cells
+// from smaller ones, so that the cost hardly grows with the kernel; the last step overlaps, which a maximum allows.
+// Doubling computes a window at every position, then picks every stride-th.
+class RowWindows {
+ public:
+  RowWindows(const Axis& axis, Index lanes) : axis_(axis), lanes_(lanes) {
+    const Index steps = std::bit_width(static_cast<std::uint64_t>(axis.kernel)) + 1;
+    doubling_ = axis.kernel > 8 && axis.kernel > 2 * axis.stride * steps;
+    phases_ = doubling_ ? 1 : axis.stride;
+  }
+
+  RowShape shape(Index rows, Index item) const {
+    const Index positions = std::max(axis_.before + axis_.size, (axis_.output - 1) * axis_.stride + axis_.extent());
+    const Index per_phase = (positions + phases_ - 1) / phases_;
+    return {axis_.size, axis_.before, phases_, lanes_, padded_items(per_phase * lanes_, item), rows};
+  }
+
+  bool doubling() const noexcept { return doubling_; }
+  Index phases() const noexcept { return phases_; }
+  const Axis& axis() const noexcept { return axis_; }
+  Index lanes() const noexcept { return lanes_; }
+
+  // The taps of output 0, in order.
+  void taps(const RowLoader& loader, std::vector<const void*>& taps) const {
+    taps.clear();
+    for (Index k = 0; k < axis_.kernel; ++k)
+      taps.push_back(loader.at(k * axis_.dilation % phases_, k * axis_.dilation / phases_));
+  }
+
+ private:
+  Axis axis_;
+  Index lanes_;
+  bool doubling_;
+  Index phases_;
+};
+
+inline constexpr int kMostJoined = 4;
+
+// Runs the doubling, up to four windows joined in a step: step(from, to, distances, count, n) makes n items per row of
+// `to` from what stands at these distances in `from`. 0 is the loaded rows, 1 and 2 are scratch rows; the last `to` is
+// 3, the result. For more than one cell.
+template <class Step>
+void run_doubling(const RowWindows& windows, Step&& step) {
+  const Index k = windows.axis().kernel, unit = windows.axis().dilation * windows.lanes();
+  const Index dense = ((windows.axis().output - 1) * windows.axis().stride + 1) * windows.lanes();
+  int from = 0;
+  Index width = 1;
+  while (width < k) {
+    const Index wider = std::min(kMostJoined * width, k);
+    const int to = wider == k ? 3 : from == 1 ? 2 : 1;
+    Index distances[kMostJoined];
+    int count = 0;
+    // Side by side; the last one may overlap the one before.
+    for (Index covered = 0; covered < wider; covered += width)
+      distances[count++] = std::min(covered, wider - width) * unit;
+    step(from, to, static_cast<const Index*>(distances), count, dense + (k - wider) * unit);
+    from = to;
+    width = wider;
+  }
+}
+
+// Doubling through real cells only. If all windows hold at least `width` of them, the windows of that width that start
+// in the row make up every one: one that would start before the row is the first of them, one that would end beyond it
+// the last. Zero if that does not hold.
+struct ClippedDoubling {
+  ClippedDoubling() = default;
+  ClippedDoubling(const Axis& axis, const MaxPlan::Spans& spans) {
+    if (axis.dilation != 1) return;
+    Index inner = kMostJoined;
+    while (inner * kMostJoined < axis.kernel) inner *= kMostJoined;
+    for (Index o = 0; o < axis.output; ++o)
+      if (spans.count[static_cast<std::size_t>(o)] < inner) return;
+    width = inner;
+    for (Index covered = 0; covered < axis.kernel; covered += width)
+      distances[count++] = std::min(covered, axis.kernel - width);
+  }
+
+  Index width = 0;
+  Index distances[kMostJoined] = {};
+  int count = 0;
+};
+
+// Every stride-th position of dense rows, in place; a position holds so many bytes.
+inline void pick(char* row, Index outputs, Index stride, Index bytes) {
+  for (Index o = 1; o < outputs; ++o)
+    std::memmove(row + o * bytes, row + o * stride * bytes, static_cast<std::size_t>(bytes));
+}
 
 enum class Payload { none, tangent, index, code };
 
@@ -25,6 +116,8 @@ struct Coordinates {
   bool relative = false;
 };
 
+// Finished rows, many at a time: loading and folding a band of rows in single calls costs less than row by row, and no
+// load waits for a store just made.
 class RowBand {
  public:
   // Whether positions of this many lanes are folded where they lie in the array: values only, and a lane is as good as
@@ -33,19 +126,8 @@ class RowBand {
 
   RowBand(const MaxPlan& plan, const CellType& type, Payload payload, Index lanes, Index rows);
 
-  // Whether small windows can be taken of changed cells.
-  bool changes(const MaxPlane& plane, int row_axis) const noexcept {
-    if (type_.is_number()) return small_windows(plane, row_axis);
-    return type_.compared == Compared::i16 && kernels_.changed_columns_first != nullptr &&
-           takes_columns_first(plane, row_axis);
-  }
-
-  // Whether small windows of values are taken straight from the array's rows.
-  bool takes_columns_first(const MaxPlane& plane, int row_axis) const noexcept;
-  // `run.rows` rows of outputs, whose first has these taps; rows, steps, fresh taps and `stream` come from the caller.
-  Contents columns_first(const void* const* taps, int count, void* out, WindowRun run);
-  // Whether they can go past the caches, from row to row without a gap.
-  bool streams(const char* out) const noexcept;
+  // Whether there is a kernel for windows straight from the array's rows.
+  bool small_windows(const MaxPlane& plane, int row_axis) const noexcept;
 
   // The rule for values that come; padding then loses against every cell.
   void set_rule(MaxRule rule);
@@ -95,7 +177,6 @@ class RowBand {
   bool dense_rows(Index row_step, Index step) const noexcept {
     return !type_.converts() && shape_.lanes == 1 && step == type_.item && row_step % type_.item == 0;
   }
-  bool small_windows(const MaxPlane& plane, int row_axis) const noexcept;
   Contents fold_small(const MaxPlane& plane, int row_axis, const char* x, const char* tangent);
   Contents fold_clipped(const char* x, Index row_step);
   void fold_channels(const char* x, Index stride, char* target);
@@ -122,7 +203,6 @@ class RowBand {
   std::vector<const void*> taps_, pair_taps_, reversed_, reversed_pairs_;
   ItemBuffer values_, scratch_[2], pairs_, pair_scratch_[2];
   Index row_weight_ = 0;
-  Index inner_ = 0;  // windows without padding
   MaxRule rule_ = MaxRule::clean;
   bool ready_ = false, relative_ = false;
   ClippedDoubling clipped_;
@@ -130,6 +210,37 @@ class RowBand {
   Index begin_ = 0, end_ = 0;
   char* made_ = nullptr;
   char* made_pairs_ = nullptr;
+};
+
+// Writes finished rows: values and their payloads.
+class RowEmitter {
+ public:
+  RowEmitter(const MaxPlan& plan, const CellType& type, const Coordinates& coordinates, Payload payload, Index lanes,
+             Index row_length);
+
+  void set_plane(const MaxPlane& plane) noexcept { plane_ = &plane; }
+
+  // Writes the rows of one slice; `real` says whether the axes before a have cells.
+  void slice(Index* output, int a, const char* value, const char* pair, bool real, const std::vector<Index>& lengths);
+  void row(const Index* output, const char* value, const char* pair, bool real);
+
+ private:
+  template <class P>
+  void write_payload(const Index* output, const P* pair);
+  template <class I, class P>
+  void write_integers(char* target, Index stride, const P* pair, Index start, bool placed);
+  void clear_empty(const Index* output, bool real);
+
+  const MaxPlan& plan_;
+  CellType type_;
+  const Coordinates& coordinates_;
+  Payload payload_;
+  Index lanes_;
+  int last_;
+  Index row_length_;
+  std::vector<std::int64_t> starts_;
+  std::vector<std::byte> integers_;
+  const MaxPlane* plane_ = nullptr;
 };
 
 }  // namespace halfulp

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/row_buffer.hpp"
-#include "max/cell_type.hpp"
+#include "max/plane.hpp"
 
 namespace halfulp {
 

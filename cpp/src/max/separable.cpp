@@ -1,13 +1,12 @@
 // Hard max one axis at a time, the last one first: that keeps the first winner in row-major order, zeros of either sign
 // included. The payload of a value is its tangent, its index in the plane, or its code in the window.
-#include "max/separable.hpp"
+#include "max/plane.hpp"
 
 #include <cstdint>
 #include <limits>
 
 #include "base/row_kernels.hpp"
 #include "base/stream_kernels.hpp"
-#include "max/emit.hpp"
 #include "max/row_band.hpp"
 #include "max/vertical.hpp"
 #include "max/walk.hpp"
@@ -17,9 +16,6 @@ namespace {
 
 // A band of rows stays in the first-level cache together with what is made of it, and is short enough for the memory to
 // be busy: nothing is asked of it while rows are folded. Items of two bytes were quicker in longer bands.
-constexpr Index kMostRows = 16;    // of a window that are folded at once: more, and one axis at a time is cheaper
-constexpr Index kRowsAtOnce = 64;  // of outputs, after which a NaN or -0 is noticed
-constexpr Index kPatience = 16;    // planes after one with a -0 that are taken one axis at a time
 constexpr Index band_bytes(Index item) noexcept { return item == 2 ? Index{16} << 10 : 6000; }
 
 class Separable final : public PlaneEngine {
@@ -56,15 +52,12 @@ class Separable final : public PlaneEngine {
     return true;
   }
 
-  bool changes(const MaxPlane& plane) const override {
+  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
     const Index item = type_.stored;
     const bool dense = plane.out.strides[last_] == item && plane.out.strides[0] % item == 0;
-    return last_ == 1 && plane.lanes == 1 && !plan_.any_empty && !by_blocks(plan_.axes[0]) && dense &&
-           dense_payload(plane) && band_.changes(plane, 0);
-  }
-
-  bool run_changed(const MaxPlane& plane, Index begin, Index end, const CellBits& bits) override {
-    if (!changes(plane)) return false;
+    if (last_ != 1 || plane.lanes != 1 || !type_.is_number() || plan_.any_empty || by_blocks(plan_.axes[0]) || !dense ||
+        !dense_payload(plane) || !band_.small_windows(plane, 0))
+      return false;
     part_ = plane;
     emitter_.set_plane(part_);
     band_.set_rule(MaxRule::clean);
@@ -116,16 +109,6 @@ class Separable final : public PlaneEngine {
     accepted_ = clean && paired() && row_padding_ ? Contents::finite
                 : clean || paired()               ? Contents::infinite
                                                   : Contents::nan;
-    if (patience_ > 0) --patience_;
-    else if (columns_first()) {
-      const Contents contents = run_columns_first(begin, end);
-      if (contents == Contents::finite) return true;
-      if (part_.stream) stream_.finish();
-      worst_ = contents;
-      if (!type_.is_number() || contents == Contents::nan) return false;
-      worst_ = Contents::finite;
-      patience_ = kPatience;
-    }
     if (last_ == 0) {
       worst_ = band_.fill(part_, -1, part_.x.data, part_.tangent.data, 0, 0, 1);
       if (failed()) return false;
@@ -192,89 +175,6 @@ class Separable final : public PlaneEngine {
       return;
     }
     for (Index o = begin; o < end && !failed(); ++o) finish(o, 1, level.taps(o, make, join(a)));
-  }
-
-  // Small windows of values, into dense rows: rows are folded before columns.
-  bool columns_first() const noexcept {
-    Index rows = 1;
-    for (int a = 0; a < last_; ++a) {
-      if (by_blocks(plan_.axes[at(a)])) return false;
-      rows *= plan_.axes[at(a)].kernel;
-    }
-    const Index* const out = part_.out.strides;
-    return rows <= kMostRows && band_.takes_columns_first(part_, last_ - 1) && !plan_.any_empty &&
-           out[last_] == type_.item && (last_ == 0 || out[last_ - 1] % type_.item == 0);
-  }
-
-  // The same as `attempt`. What is not finite is for other ways: a NaN, or a -0.
-  Contents run_columns_first(Index begin, Index end) {
-    Index output[kMaxRank] = {begin};
-    if (last_ == 0) {
-      const void* const tap = part_.x.data;
-      WindowRun windows;
-      windows.stream = part_.stream && band_.streams(part_.out.data);
-      return band_.columns_first(&tap, 1, part_.out.data, windows);
-    }
-    if (last_ == 1) {
-      outer_.assign(1, 0);
-      return columns_first_slice(part_.out.data, begin, end);
-    }
-    while (output[0] < end) {
-      collect_outer(output);
-      char* const out = part_.out.data + walk::position(output, part_.out.strides, last_ - 1);
-      const Contents contents = columns_first_slice(out, 0, plan_.axes[at(last_ - 1)].output);
-      if (contents != Contents::finite) return contents;
-      for (int a = last_ - 2; a >= 0; --a) {
-        if (++output[a] < plan_.axes[at(a)].output || a == 0) break;
-        output[a] = 0;
-      }
-    }
-    return Contents::finite;
-  }
-
-  // Where the slices of rows begin that the windows of these outputs meet, in row-major order.
-  void collect_outer(const Index* output) {
-    outer_.assign(1, 0);
-    for (int a = 0; a < last_ - 1; ++a) {
-      const auto o = static_cast<std::size_t>(output[a]);
-      const Index begin = plan_.spans[at(a)].begin[o], count = plan_.spans[at(a)].count[o];
-      wider_.clear();
-      for (const Index base : outer_)
-        for (Index t = 0; t < count; ++t)
-          wider_.push_back(base + (begin + t * plan_.axes[at(a)].dilation) * part_.x.strides[a]);
-      std::swap(outer_, wider_);
-    }
-  }
-
-  // Output rows [begin, end) of a slice, in runs with as many taps, a stride apart. Rows of whole vectors go past the
-  // caches; others do not, since copies of them would cost more than that gains.
-  Contents columns_first_slice(char* out, Index begin, Index end) {
-    const int rows = last_ - 1;
-    const Axis& axis = plan_.axes[at(rows)];
-    const MaxPlan::Spans& spans = plan_.spans[at(rows)];
-    const auto cell = [](Index i) { return static_cast<std::size_t>(i); };
-    const Index item = type_.item, n = plan_.axes.back().output, step = part_.out.strides[rows] / item;
-    const bool stream = part_.stream && step == n && band_.streams(out);
-    std::vector<const void*>& taps = levels_[0].values;
-    for (Index o = begin, run = 1; o < end; o += run) {
-      const Index count = spans.count[cell(o)], first = spans.begin[cell(o)];
-      run = 1;
-      while (o + run < end && run < kRowsAtOnce && spans.count[cell(o + run)] == count &&
-             spans.begin[cell(o + run)] == first + run * axis.stride)
-        ++run;
-      taps.clear();
-      for (const Index base : outer_)
-        for (Index t = 0; t < count; ++t)
-          taps.push_back(part_.x.data + base + (first + t * axis.dilation) * part_.x.strides[rows]);
-      WindowRun windows{run, 0, 0, 0, axis.stride * (part_.x.strides[rows] / item), step};
-      windows.fresh = outer_.size() == 1 && axis.dilation == 1 ? static_cast<int>(std::min(count, axis.stride)) : 0;
-      windows.stream = stream;
-      windows.ahead = part_.stream || item <= 2 ? rows_ahead(windows.from_step * item) : 0;
-      char* const target = out + o * part_.out.strides[rows];
-      const Contents contents = band_.columns_first(taps.data(), static_cast<int>(taps.size()), target, windows);
-      if (contents != Contents::finite) return contents;
-    }
-    return Contents::finite;
   }
 
   // Large windows of values alone go to a dense output in runs.
@@ -411,10 +311,8 @@ class Separable final : public PlaneEngine {
   std::vector<VerticalAxis> levels_;
   Slices result_;
   Contents worst_ = Contents::finite, accepted_ = Contents::finite;
-  Index patience_ = 0;
   bool nan_ = false;  // whether a NaN may be among the values of this run
   MaxPlane part_;  // the lanes at work
-  std::vector<Index> outer_, wider_;  // what `collect_outer` finds
 };
 
 // Lanes are taken in runs whose rows stay in the first-level cache; larger ones, if they are only read there.

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "halfulp/array.hpp"
 #include "halfulp/dtype.hpp"
@@ -43,18 +44,6 @@ bool takes_over(C x, C best, bool last, NanPolicy nan) noexcept {
   } else {
     return last ? x >= best : x > best;
   }
-}
-
-// Positions of one window: where it stands in the output and which real cells it has.
-struct Window {
-  Index output[kMaxRank];
-};
-
-// The flat code of a cell in its window: its offsets, row-major in the kernel's box.
-inline Index code_stride(const MaxPlan& plan, int axis) noexcept {
-  Index stride = 1;
-  for (int a = plan.ndim() - 1; a > axis; --a) stride *= plan.axes[a].kernel;
-  return stride;
 }
 
 // Calls visit(byte offset, code, flat index) for the first real cell of every row of a window, in row-major order,
@@ -148,6 +137,33 @@ void outputs(const MaxPlan& plan, Index begin, Index end, Visit&& visit) {
       output[a] = 0;
     }
     if (a == 0) ++output[0];
+  }
+}
+
+// Calls visit(output) for the outputs of the first axes, those of the very first in [begin, end), in row-major order,
+// while it returns true; it may write to the others.
+template <class Visit>
+void outer_outputs(const MaxPlan& plan, int axes, Index begin, Index end, Visit&& visit) {
+  Index output[kMaxRank] = {begin};
+  while (output[0] < end && visit(static_cast<Index*>(output))) {
+    for (int a = axes - 1; a >= 0; --a) {
+      if (++output[a] < plan.axes[a].output || a == 0) break;
+      output[a] = 0;
+    }
+  }
+}
+
+// The byte offsets of the rows of cells that a window has, if those are what the first axes leave, in row-major order.
+inline void window_rows(const MaxPlan& plan, int axes, const Index* output, const Index* strides,
+                        std::vector<Index>& rows) {
+  rows.assign(1, 0);
+  for (int a = 0; a < axes; ++a) {
+    const Index first = plan.spans[a].begin[output[a]], count = plan.spans[a].count[output[a]];
+    const auto known = static_cast<Index>(rows.size());
+    rows.resize(static_cast<std::size_t>(known * count));
+    for (Index i = known; i-- > 0;)  // in place, from the end
+      for (Index t = count; t-- > 0;)
+        rows[i * count + t] = rows[i] + (first + t * plan.axes[a].dilation) * strides[a];
   }
 }
 

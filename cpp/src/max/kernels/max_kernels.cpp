@@ -69,52 +69,77 @@ void fold(const void* const* taps, int count, void* out, const RowRun& rows) {
       case 2: return fold_counted<C, Rule, 2>(taps, count, out, rows);
       case 3: return fold_counted<C, Rule, 3>(taps, count, out, rows);
       case 4: return fold_counted<C, Rule, 4>(taps, count, out, rows);
-      case 9:
-        if constexpr (sizeof(C) < 4 || (Rule == MaxRule::propagate && sizeof(C) == 4))
-          return fold_counted<C, Rule, 9>(taps, count, out, rows);
-        else
-          break;
       default: break;
     }
   }
   fold_counted<C, Rule, 0>(taps, count, out, rows);
 }
 
-template <class C, int Count>
+// Remembers whether pixels are for other kernels.
+template <class C, Change Kind>
+class PixelWatch {
+ public:
+  void see(const Vector<C>& bits, const Vector<C>& key) {
+    if constexpr (Kind == Change::keys) keys_.see(bits, key);
+  }
+  void see_sum(const Vector<C>& sum) { sums_ += sum; }
+  bool clean(std::int16_t infinity) const {
+    if constexpr (Kind == Change::keys) return keys_.clean(infinity);
+    else return !std::is_floating_point_v<C> || !any_nan<C>(sums_);
+  }
+
+ private:
+  struct Nothing {};
+  Vector<C> sums_{};
+  std::conditional_t<Kind == Change::keys, KeyWatch<>, Nothing> keys_;
+};
+
+// Whole: pixels are whole vectors; else the last vector overlaps its neighbour.
+template <class C, Change Kind, int Count, bool Whole>
 bool pixels_counted(const void* const* given, int count, const PixelRun& run) {
   const int all = Count > 0 ? Count : count;
-  const int64_t n = run.items, from_step = run.from_step;
+  const int64_t n = run.items, from_step = run.from_step, rest = n - kLanes<C>;
   const bool ends = run.out != nullptr, streams = run.stream;
-  Vector<C> sums{};
+  const CellChange<C, Kind> change(run.keep, run.flip);
+  PixelWatch<C, Kind> watch;
   for (int64_t o = 0; o < run.outputs; ++o) {
     const int64_t offset = o * from_step;
     const Taps<C, Count> taps(given, offset);
     const C* const before = static_cast<const C*>(run.before) + o * run.before_step;
     C* const kept = static_cast<C*>(run.kept) + o * n;
     C* const out = static_cast<C*>(run.out) + (ends ? o * run.out_step : 0);
-    for (int64_t i = 0; i < n; i += kLanes<C>) {
-      Vector<C> best = load(taps(0, offset) + i), sum = best;
+    const Vector<C> last_before = Whole ? Vector<C>{} : load(before + rest);  // `kept` may be `before`
+    for (int64_t next = 0; next < n; next += kLanes<C>) {
+      const bool whole = Whole || next <= rest;
+      const int64_t i = whole ? next : rest;
+      Vector<C> sum = load(taps(0, offset) + i), best = change(sum);
+      watch.see(sum, best);
       for (int t = 1; t < all; ++t) {
-        const Vector<C> x = load(taps(t, offset) + i);
-        sum += x;
+        const Vector<C> cells = load(taps(t, offset) + i), x = change(cells);
+        watch.see(cells, x);
+        if constexpr (std::is_floating_point_v<C>) sum += cells;
         best = max_first(best, x);
       }
-      sums += sum;
-      const Vector<C> joined = max_first(load(before + i), best);
+      if constexpr (std::is_floating_point_v<C>) watch.see_sum(sum);
+      const Vector<C> joined = max_first(whole ? load(before + i) : last_before, best);
       store(kept + i, ends ? best : joined);
       if (!ends) continue;
-      if (streams) stream(out + i, joined);
-      else store(out + i, joined);
+      if (streams) stream(out + i, change.original(joined));
+      else store(out + i, change.original(joined));
     }
   }
-  return !any_nan<C>(sums);
+  return watch.clean(run.infinity);
 }
 
-template <class C>
+template <class C, Change Kind>
 bool pixels(const void* const* taps, int count, const PixelRun& run) {
-  if (count == 3) return pixels_counted<C, 3>(taps, count, run);
-  if (count == 2) return pixels_counted<C, 2>(taps, count, run);
-  return pixels_counted<C, 0>(taps, count, run);
+  if constexpr (Kind == Change::none) {
+    if (run.items % kLanes<C> == 0) {
+      if (count == 3) return pixels_counted<C, Kind, 3, true>(taps, count, run);
+      if (count == 2) return pixels_counted<C, Kind, 2, true>(taps, count, run);
+    }
+  }
+  return pixels_counted<C, Kind, 0, false>(taps, count, run);
 }
 
 template <class C, MaxRule Rule, bool Last>
@@ -462,11 +487,13 @@ constexpr MaxRowKernels row_kernels() {
   set_rule<C, MaxRule::clean>(table);
   set_rule<C, MaxRule::absent>(table);
   set_rule<C, MaxRule::propagate>(table);
-  if constexpr (number) table.pixels = pixels<C>;
   table.copy = copy<C>;
   table.deinterleave2 = deinterleave<C, 2>;
   table.deinterleave3 = deinterleave<C, 3>;
   constexpr Change change = number ? Change::bits : Change::order;
+  table.pixels = pixels<C, number ? Change::none : change>;
+  if constexpr (number && sizeof(C) == 4) table.changed_pixels = pixels<C, change>;
+  if constexpr (std::is_same_v<C, std::int16_t>) table.changed_pixels = pixels<C, Change::keys>;
   // Doubles are quicker in two passes, which stream whole bands.
   if constexpr (number && sizeof(C) == 4) {
     table.columns_first = columns_first<C, Change::none>;

@@ -20,7 +20,8 @@ class CellChange {
  public:
   using Bits = std::make_unsigned_t<int_like<C>>;
 
-  explicit CellChange(const WindowRun& run) : keep_(static_cast<Bits>(run.keep)), flip_(static_cast<Bits>(run.flip)) {
+  explicit CellChange(const WindowRun& run) : CellChange(run.keep, run.flip) {}
+  CellChange(std::uint64_t keep, std::uint64_t flip) : keep_(static_cast<Bits>(keep)), flip_(static_cast<Bits>(flip)) {
     if constexpr (Kind == Change::keys) {
       sign_ = flip_;
       // The key of a number with its sign changed is the complement; that of a magnitude, the bits without the sign.
