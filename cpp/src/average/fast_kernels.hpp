@@ -66,7 +66,7 @@ struct LineTask : AlongTask {
   const std::uint8_t* cell_padded;
   Index step, cell_stride, output_stride;
 
-  const Run* runs;  // counted from the first output
+  const SumRun* runs;  // counted from the first output
   Index run_count;
   Index divisor;  // of all sums; 0: the product of the factors
   PreparedDivisor* last_divisor;  // kept from task to task
