@@ -224,13 +224,38 @@ def test_windows_that_share_nothing_match_the_specification(
         check_case(hu.GlobalAvgPool(2), fill(rng, plane, np.dtype(np.float32)), rng)
 
 
-@given(st.integers(2, 3), st.integers(1, 9), st.integers(2, 40), st.booleans(), st.booleans(), draw.seeds)
+@given(
+    st.integers(2, 3),
+    st.integers(4, 11),
+    st.integers(6, 40),
+    st.sampled_from([1, 1, 1, 2, 3]),
+    st.integers(1, 2),
+    st.tuples(st.integers(0, 2), st.integers(0, 1)),
+    st.booleans(),
+    st.sampled_from([None, 1, 7]),
+    draw.seeds,
+)
 def test_square_windows_one_apart_match_the_specification(
-    side: int, height: int, width: int, padded: bool, include: bool, seed: int
+    side: int,
+    height: int,
+    width: int,
+    down: int,
+    dilation: int,
+    padding: tuple[int, int],
+    include: bool,
+    divisor: int | None,
+    seed: int,
 ) -> None:
-    """Rows of sums serve all lines that they belong to."""
-    side = min(side, height, width)
-    op = hu.AvgPool((side, side), stride=1, padding=side // 2 * int(padded), count_include_pad=include)
+    """Rows of sums serve all lines that they belong to, which are one row apart, or more."""
+    dilations = (dilation if height > dilation * (side - 1) else 1, 1)
+    op = hu.AvgPool(
+        (side, side),
+        stride=(down, 1),
+        padding=padding,
+        dilation=dilations,
+        count_include_pad=include,
+        divisor_override=divisor,
+    )
     rng = np.random.default_rng(seed)
     fill = (zeros, uneven, draw.random_array, near_ties, near_limits, cancelling)[rng.integers(6)]
     check_case(op, fill(rng, (height, width), np.dtype(np.float32)), rng)

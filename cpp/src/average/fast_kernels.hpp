@@ -46,7 +46,7 @@ struct LineTask : AlongTask {
   bool slides;  // lines may be made from the line before
 
   // What one step of the first axis reads, for the magnitudes.
-  Index slab_stride;
+  Index slab_stride, slab_count;
   const Index* slab_rows;
   Index slab_row_count, slab_column, slab_width;
   Index ahead;  // bytes of the next slabs to ask for with every line; 0: lines bring in few rows each

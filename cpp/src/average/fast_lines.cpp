@@ -23,6 +23,7 @@ FastLines<T>::FastLines(const SumPlan& plan, const SumLayout& layout, const SumR
   task_.last_divisor = &last_divisor_;
   task_.resolve = exact_quotient<T>;
   task_.slab_stride = layout_.in_strides[0];
+  task_.slab_count = layout_.axes[0]->sources;
   const SumAxis& last = *layout_.axes.back();
   task_.first = last.first.data();
   task_.count = last.count.data();

@@ -66,10 +66,12 @@ class SquareLines {
       }
     return false;
   }
+  // Line l has all rows of its window that the source has: those one below the ones of the line before.
   bool fits(Index l) const {
     const SumLine& line = task_.lines[l];
-    return line.row_count > 0 && line.row_count == line.end_slab - line.first_slab && line.first_slab >= top_ + l &&
-           line.end_slab <= top_ + l + Count;
+    const Index begin = top_ + l > 0 ? top_ + l : 0, below = top_ + l + Count;
+    const Index end = below < task_.slab_count ? below : task_.slab_count;
+    return begin < end && line.row_count == end - begin && line.first_slab == begin && line.end_slab == end;
   }
   bool entire_below(Index l) const { return task_.lines[l].end_slab == top_ + l + Count; }
 
