@@ -1,4 +1,4 @@
-// Applies to output and input products with 3 x 3 kernels of stride 1 and at least 16 channels on both sides. Its bound:
+// Applies to output and input products with 3 x 3 kernels of stride 1 and 16 channels or more on both sides. Its bound:
 // Lemma 4 in docs/explanation/error-bounds-convolution.md.
 //
 // Winograd's method (winograd_kernels.hpp), one group of channels at a time: a quarter of the products, but larger
