@@ -26,8 +26,8 @@ class SquareLines {
 
   bool apply() const {
     const SumSegment& g = task_.segments[0];
-    return task_.segment_count == 1 && g.count == Count && g.step == 1 && g.first_step == 1 && g.output_step == 1 &&
-           g.output == 0 && length_ == task_.runs[task_.run_count - 1].end && length_ >= kWide &&
+    return g.count == Count && g.step == 1 && g.first_step == 1 && g.output_step == 1 && g.output == 0 &&
+           length_ == task_.runs[task_.run_count - 1].end && length_ >= kWide &&
            task_.width >= kWide && (lead_ == 0 || lead_ == 1) &&
            (cells_at_end_ == Count - 1 || cells_at_end_ == Count - 2) && !task_.slides && task_.error == 0.0 &&
            task_.padded_count == 0 && task_.slab_row_count == 1 && task_.slab_width == task_.width;
@@ -224,6 +224,7 @@ class SquareLines {
 // How many of the first lines were made.
 template <class Scan>
 Index sum_square_lines(const LineTask<float>& task, Scan& scan) {
+  if (task.segment_count != 1) return 0;  // there is none if all windows lie in the padding
   SquareLines<2> twos(task);
   if (twos.apply()) return twos.run(scan);
   SquareLines<3> threes(task);
